@@ -1,0 +1,5 @@
+"""The `braidmq` program: parse, call, print."""
+
+
+def main() -> None:
+    raise SystemExit("not yet")
