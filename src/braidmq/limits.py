@@ -1,0 +1,157 @@
+"""Every bound of the broker, in one frozen value: the unit is the last word of the name.
+
+Nothing a client sends may make the broker use memory or time that isn't bounded by a field below. The
+defaults are meant to be safe on a small machine with unknown clients, and generous enough that an honest
+client never meets them. The ranges are checked where values come in (`braidmq.config`); code that builds
+`Limits` itself, such as a test, may go outside them on purpose.
+
+The text beside each field says why the bound exists; docs/configuration.md is generated from it.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# What the MQTT standard itself can carry.
+PACKET_BYTES_CEILING: Final = 268_435_455 + 5  # the largest remaining length, its four bytes, the type byte
+STRING_BYTES_CEILING: Final = 65_535  # every string has a two-byte length
+UINT16_CEILING: Final = 65_535
+UINT32_CEILING: Final = 4_294_967_295  # as a session expiry: never
+
+
+def _bound(least: int, most: int | None, why: str) -> msgspec.Meta:
+    return msgspec.Meta(ge=least, le=most, description=why)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    # What one packet may hold.
+    packet_bytes_max: Annotated[int, _bound(
+        1 * KIB, PACKET_BYTES_CEILING,
+        "The largest packet accepted, header included. A packet is kept whole in memory until its last byte "
+        "is there, so this times the connections is what half-sent packets can cost. IoT payloads are "
+        "small; 1 MiB leaves room for a picture or a firmware block. Told to MQTT 5 clients as Maximum "
+        "Packet Size.",
+    )] = 1 * MIB
+    topic_bytes_max: Annotated[int, _bound(
+        1, STRING_BYTES_CEILING,
+        "The longest topic name or filter. Topics are keys of the route cache and of the alias tables, "
+        "which would otherwise grow by 64 KiB an entry.",
+    )] = 4 * KIB
+    topic_levels_max: Annotated[int, _bound(
+        1, STRING_BYTES_CEILING,
+        "The most levels in a topic or filter. A filter costs one trie node per level, and a topic is "
+        "matched level by level.",
+    )] = 128
+    properties_max: Annotated[int, _bound(
+        0, UINT16_CEILING,
+        "The most user properties in one packet. Each becomes an object, and each is copied to every "
+        "subscriber.",
+    )] = 128
+    client_id_bytes_max: Annotated[int, _bound(
+        23, STRING_BYTES_CEILING,
+        "The longest client id. Sessions are kept under it, in memory and in every log line about the "
+        "client. The standard obliges a server to accept 23 bytes.",
+    )] = 1 * KIB
+
+    # Getting in.
+    connections_max: Annotated[int, _bound(
+        1, None,
+        "The most connections at a time. At up to 8 KiB an idle connection the default is half a GiB; the "
+        "operating system's limit of open files applies as well.",
+    )] = 65_536
+    connect_bytes_max: Annotated[int, _bound(
+        64, PACKET_BYTES_CEILING,
+        "The most bytes read from a connection before its CONNECT is complete: what a stranger can make the "
+        "broker hold. Enough for the largest will payload with a long token beside it.",
+    )] = 128 * KIB
+    connect_timeout_s: Annotated[int, _bound(
+        1, 3600,
+        "How long a connection may take to complete its CONNECT. Connections that say nothing would "
+        "otherwise fill connections_max for free.",
+    )] = 10
+    keep_alive_s_max: Annotated[int, _bound(
+        0, UINT16_CEILING,
+        "The longest keep alive an MQTT 5 client may ask for; a longer one, or none, is answered with this "
+        "as Server Keep Alive. 0 is no cap.",
+    )] = 0
+    server_keep_alive_s: Annotated[int, _bound(
+        0, UINT16_CEILING,
+        "A keep alive imposed on every MQTT 5 client, whatever it asks for. 0 imposes none.",
+    )] = 0
+
+    # What one client may keep here.
+    sessions_max: Annotated[int, _bound(
+        1, None,
+        "The most sessions, connected or not. A client that comes back under ever new ids would otherwise "
+        "leave sessions behind without end.",
+    )] = 262_144
+    session_expiry_s_max: Annotated[int, _bound(
+        0, UINT32_CEILING,
+        "The longest a session is kept after its client has gone; a longer wish is cut to this, and the "
+        "client is told. 4294967295 lets sessions live for ever.",
+    )] = 30 * 24 * 3600
+    subscriptions_per_client_max: Annotated[int, _bound(
+        1, None,
+        "The most subscriptions of one session; further ones are refused with 0x97.",
+    )] = 10_000
+    receive_maximum: Annotated[int, _bound(
+        1, UINT16_CEILING,
+        "How many QoS 1 and 2 messages a client may have sent without our acknowledgement; it bounds the "
+        "table of open QoS 2 packet ids too. Large enough to keep a fast link busy for a store commit.",
+    )] = 1_024
+    inflight_max: Annotated[int, _bound(
+        1, UINT16_CEILING,
+        "How many QoS 1 and 2 messages are under way to one client at a time, if its own Receive Maximum is "
+        "not lower. The rest waits in the session's queue.",
+    )] = 1_024
+    queue_messages_max: Annotated[int, _bound(
+        1, None,
+        "How many messages wait for one client, online or not. When the queue is full QoS 0 is dropped and "
+        "counted, and a QoS 1 or 2 publisher is answered with 0x97.",
+    )] = 10_000
+    queue_bytes_max: Annotated[int, _bound(
+        1 * KIB, None,
+        "The same bound in bytes of topics and payloads: ten thousand pictures are not ten thousand "
+        "readings.",
+    )] = 16 * MIB
+    topic_alias_max: Annotated[int, _bound(
+        0, UINT16_CEILING,
+        "How many topic aliases a client may set on one connection. Each holds a topic, so this times "
+        "topic_bytes_max is what a connection's table can cost.",
+    )] = 64
+    topic_alias_outbound_max: Annotated[int, _bound(
+        0, UINT16_CEILING,
+        "How many aliases the broker sets towards a client that allows them. 0 sends full topics always.",
+    )] = 64
+
+    # What all clients together may keep here.
+    retained_messages_max: Annotated[int, _bound(
+        0, None,
+        "The most retained messages. Anybody who may publish may retain, and nothing else removes them. 0 "
+        "turns retained messages off.",
+    )] = 1_000_000
+    retained_bytes_max: Annotated[int, _bound(
+        0, None,
+        "The same bound in bytes of topics and payloads.",
+    )] = 256 * MIB
+    route_cache_max: Annotated[int, _bound(
+        1, None,
+        "How many topics keep their list of subscribers ready. Beyond it a topic is matched again; it costs "
+        "time, never a message.",
+    )] = 65_536
+
+    # Subscribers that read more slowly than they are sent to.
+    output_bytes_max: Annotated[int, _bound(
+        4 * KIB, None,
+        "How many bytes wait in memory for one connection to read them. Above it publishers to this "
+        "connection are paused for slow_subscriber_patience_ms; if that doesn't help, QoS 0 to it is "
+        "dropped and counted.",
+    )] = 4 * MIB
+    slow_subscriber_patience_ms: Annotated[int, _bound(
+        0, 60_000,
+        "How long publishers are held back for a subscriber whose output is full. It smooths short stalls; "
+        "a dead subscriber must not hold up the living for longer than this.",
+    )] = 500
