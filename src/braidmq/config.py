@@ -1,0 +1,343 @@
+"""What a node is told to do, as one frozen value, and the one definition that all its sources share.
+
+The structs below are that definition. A TOML file spells a field `[table] key`, the environment
+`BRAIDMQ_TABLE_KEY`, and the command line as `flag_of` says; types, ranges and descriptions are read off the
+annotations, so a new field needs no second place. Later sources win: file, environment, flags.
+
+Invariant: what `load_config` returns has no doubtful part. An unknown key, a wrong type, a value out of
+range or two values that contradict each other raise ConfigError, which names the source, the table, the key,
+the line where it can be found, and the nearest known name.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin
+
+import msgspec
+from msgspec import inspect
+
+from braidmq.errors import ConfigError
+from braidmq.limits import Limits
+
+ENVIRONMENT_PREFIX: Final = "BRAIDMQ_"
+SUGGESTIONS_MAX: Final = 12  # more names than this help nobody in an error message
+
+# The salted, iterated form in which a SCRAM server keeps a password; the password can't be read from it.
+SCRAM_VERIFIER_PATTERN: Final = r"^SCRAM-SHA-256\$\d+:[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+:[A-Za-z0-9+/=]+$"
+
+
+class Listener(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One address at which clients are let in."""
+
+    host: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="The address to listen on. 0.0.0.0 or :: lets other machines in; the default doesn't.",
+    )] = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(
+        ge=0, le=65_535,
+        description="The TCP port. 0 takes a free one; the line printed at the start says which.",
+    )] = 1883
+
+
+class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where acknowledged state is kept."""
+
+    in_memory: Annotated[bool, msgspec.Meta(
+        description="Keep everything in memory only; it is gone when the broker stops.",
+    )] = False
+    data_dir: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="The directory for what must survive a restart; made if absent.",
+    )] | None = None
+
+
+class AuthConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who is let in."""
+
+    allow_anonymous: Annotated[bool, msgspec.Meta(
+        description="Let in clients that don't say who they are.",
+    )] = True
+    scram_users: Annotated[
+        dict[str, Annotated[str, msgspec.Meta(pattern=SCRAM_VERIFIER_PATTERN)]],
+        msgspec.Meta(
+            description="User names and their SCRAM-SHA-256 verifiers, in the form "
+            "`SCRAM-SHA-256$iterations:salt$stored-key:server-key` (base64).",
+        ),
+    ] = {}
+
+
+class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is written to standard error."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], msgspec.Meta(
+        description="The least severe event that is written.",
+    )] = "info"
+    format: Annotated[Literal["auto", "text", "json"], msgspec.Meta(
+        description="Lines for people, or one JSON object a line; auto is text on a terminal, else JSON.",
+    )] = "auto"
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything one node is told."""
+
+    listeners: tuple[Listener, ...] = msgspec.field(default=(Listener(),), name="listener")
+    limits: Limits = Limits()
+    store: StoreConfig = StoreConfig()
+    auth: AuthConfig = AuthConfig()
+    log: LogConfig = LogConfig()
+
+
+class Setting(NamedTuple):
+    """One leaf of the definition: a value that a file, a variable or a flag can set."""
+
+    table: str
+    key: str
+    type: Any
+    default: Any
+
+    @property
+    def name(self) -> str:
+        return f"{self.table}.{self.key}"
+
+    @property
+    def variable(self) -> str:
+        return f"{ENVIRONMENT_PREFIX}{self.table}_{self.key}".upper()
+
+    @property
+    def description(self) -> str:
+        return next(meta.description or "" for meta in _metas(self.type))
+
+    @property
+    def expected(self) -> str:
+        """What a good value is, in words."""
+        return _in_words(inspect.type_info(self.type))
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether one word can say it; the others are set in a file only."""
+        return get_origin(_bare(self.type)) is not dict
+
+
+def _bare(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _metas(annotation: Any) -> Iterator[msgspec.Meta]:
+    """The outermost constraints of an annotation, also behind `| None`."""
+    if get_origin(annotation) is Annotated:
+        yield from (part for part in get_args(annotation)[1:] if isinstance(part, msgspec.Meta))
+    else:
+        for part in get_args(annotation):
+            yield from _metas(part)
+
+
+def _in_words(type_: inspect.Type) -> str:
+    match type_:
+        case inspect.Metadata(type=inner):
+            return _in_words(inner)
+        case inspect.UnionType(types=types):
+            return " or ".join(_in_words(part) for part in types if not isinstance(part, inspect.NoneType))
+        case inspect.IntType(ge=least, le=None):
+            return f"a whole number of at least {least}"
+        case inspect.IntType(ge=least, le=most):
+            return f"a whole number from {least} to {most}"
+        case inspect.LiteralType(values=values):
+            return "one of " + ", ".join(map(str, values))
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.DictType(value_type=value):
+            return f"a table whose values are each {_in_words(value)}"
+        case inspect.StrType(pattern=None):
+            return "a text that isn't empty"
+        case _:
+            return "a text of the form that docs/configuration.md shows"
+
+
+def _struct_of(annotation: Any) -> type[msgspec.Struct]:
+    """The struct of a table, whether it is written [table] or, as a tuple of it, [[table]]."""
+    struct: type[msgspec.Struct] = get_args(annotation)[0] if get_origin(annotation) is tuple else annotation
+    return struct
+
+
+def settings() -> Iterator[Setting]:
+    """Every setting there is, in the order of the definition."""
+    for table in msgspec.structs.fields(Config):
+        for field in msgspec.structs.fields(_struct_of(table.type)):
+            has_default = field.default is not msgspec.NODEFAULT
+            default = field.default if has_default else field.default_factory()
+            yield Setting(table.encode_name, field.encode_name, field.type, default)
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in settings()}
+TABLES: Final = tuple(dict.fromkeys(setting.table for setting in SETTINGS.values()))
+REPEATED_TABLES: Final = frozenset({"listener"})
+
+
+def flag_of(name: str) -> str:
+    """How the command line spells a setting: listener.port is --port, limits.x is --limit x."""
+    table, key = name.split(".")
+    if table == "limits":
+        return f"--limit {key}"
+    word = key.replace("_", "-")
+    return f"--{word}" if table in ("listener", "store") else f"--{table}-{word}"
+
+
+def load_config(
+    path: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Config:
+    """The configuration from a TOML file, variables and flags (`{"limits.inflight_max": "20"}`)."""
+    tables = _read_file(path) if path else {}
+    _apply(tables, _from_environment(env or {}), path)
+    _apply(tables, _from_overrides(overrides or {}), path)
+    config = msgspec.convert(tables, Config)
+    _refuse_contradictions(config)
+    return config
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        raw = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    return {table: _checked_table(table, content, path, text) for table, content in raw.items()}
+
+
+def _checked_table(table: str, content: object, path: Path, text: str) -> object:
+    if table not in TABLES:
+        line = _line_of(text, table, None, 0)
+        raise ConfigError(f"{path}{line}: unknown table [{table}]{_nearest(table, TABLES)}")
+    if table not in REPEATED_TABLES:
+        return _checked_entries(table, content, path, text, 0)
+    if not isinstance(content, list) or not content:
+        line = _line_of(text, table, None, 0)
+        raise ConfigError(f"{path}{line}: {table} is written [[{table}]], once for each {table}")
+    return [_checked_entries(table, entry, path, text, index) for index, entry in enumerate(content)]
+
+
+def _checked_entries(table: str, content: object, path: Path, text: str, index: int) -> dict[str, object]:
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}{_line_of(text, table, None, index)}: {table} must be a table, [{table}]")
+    checked = {}
+    for key, value in content.items():
+        where = f"{path}{_line_of(text, table, key, index)}: [{table}] {key}"
+        checked[key] = _checked_value(f"{table}.{key}", value, where, strict=True)
+    return checked
+
+
+def _checked_value(name: str, value: object, where: str, *, strict: bool) -> object:
+    setting = SETTINGS.get(name)
+    if setting is None:
+        table = name.partition(".")[0]
+        known = [other.key for other in SETTINGS.values() if other.table == table]
+        raise ConfigError(f"{where}: unknown key{_nearest(name.partition('.')[2], known)}")
+    try:
+        checked: object = msgspec.convert(value, setting.type, strict=strict)
+    except msgspec.ValidationError as error:
+        got = f", got {value!r}" if isinstance(value, str | int | float) else ""
+        raise ConfigError(f"{where}: expected {setting.expected}{got}") from error
+    return checked
+
+
+def _nearest(word: str, known: list[str] | tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; known are {', '.join(known)}" if len(known) <= SUGGESTIONS_MAX else ""
+
+
+def _line_of(text: str, table: str, key: str | None, index: int) -> str:
+    """`:line` of a key, or of its table's header when `key` is None; empty when it isn't found.
+
+    tomllib keeps no positions. This looks at line beginnings only, so that a key inside a multi-line string
+    can mislead it by some lines; the table and key in the message are right in any case.
+    """
+    current, seen = "", -1
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            current = stripped.split("#")[0].strip("[] \t\"'")
+            seen += current == table
+            if (key is None and current == table and seen == index) or current == f"{table}.{key}":
+                return f":{number}"
+            continue
+        written = stripped.partition("=")[0].replace('"', "").replace("'", "").replace(" ", "")
+        full = f"{current}.{written}" if current else written
+        if key is None and full.split(".")[0] == table and not current:
+            return f":{number}"
+        if full == f"{table}.{key}" and max(seen, 0) == index:
+            return f":{number}"
+    return ""
+
+
+class _Source(NamedTuple):
+    """A checked value on its way in, and what its giver calls it."""
+
+    value: object
+    called: str
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, _Source]:
+    """The settings among the variables.
+
+    Foreign variables under our prefix are let pass, because Kubernetes sets such (BRAIDMQ_SERVICE_HOST, for
+    a service of that name); one that begins like a table of ours must be a key of it.
+    """
+    by_variable = {setting.variable: setting for setting in SETTINGS.values() if setting.is_scalar}
+    found = {}
+    for variable, value in env.items():
+        if variable in by_variable:
+            name = by_variable[variable].name
+            found[name] = _Source(_checked_value(name, value, variable, strict=False), variable)
+        elif variable.startswith(tuple(f"{ENVIRONMENT_PREFIX}{table.upper()}_" for table in TABLES)):
+            raise ConfigError(f"{variable}: unknown setting{_nearest(variable, list(by_variable))}")
+    return found
+
+
+def _from_overrides(overrides: Mapping[str, object]) -> dict[str, _Source]:
+    return {
+        name: _Source(_checked_value(name, value, flag_of(name), strict=False), flag_of(name))
+        for name, value in overrides.items()
+    }
+
+
+def _apply(tables: dict[str, Any], sources: Mapping[str, _Source], path: Path | None) -> None:
+    for name, source in sources.items():
+        table, key = name.split(".")
+        if table not in REPEATED_TABLES:
+            tables.setdefault(table, {})[key] = source.value
+            continue
+        entries = tables.setdefault(table, [{}])
+        if len(entries) > 1:
+            raise ConfigError(
+                f"{source.called}: which listener is meant? {path} has {len(entries)}; change it there"
+            )
+        entries[0][key] = source.value
+
+
+def _refuse_contradictions(config: Config) -> None:
+    limits, store, auth = config.limits, config.store, config.auth
+    if limits.output_bytes_max < limits.packet_bytes_max:
+        raise ConfigError(
+            f"[limits] output_bytes_max ({limits.output_bytes_max}) is below packet_bytes_max "
+            f"({limits.packet_bytes_max}): such a packet could never be sent on"
+        )
+    if limits.queue_bytes_max < limits.packet_bytes_max:
+        raise ConfigError(
+            f"[limits] queue_bytes_max ({limits.queue_bytes_max}) is below packet_bytes_max "
+            f"({limits.packet_bytes_max}): such a message could never be queued"
+        )
+    if 0 < limits.keep_alive_s_max < limits.server_keep_alive_s:
+        raise ConfigError("[limits] server_keep_alive_s is above keep_alive_s_max")
+    if store.in_memory and store.data_dir is not None:
+        raise ConfigError("[store] in_memory and data_dir exclude each other")
+    if not auth.allow_anonymous and not auth.scram_users:
+        raise ConfigError("[auth] allow_anonymous is off and nobody else is named: no client could connect")
