@@ -1,14 +1,94 @@
-# Every target sets up what it needs in .venv, from nothing.
-PYTHON ?= python3
+# Every target sets up what it needs in .venv, from nothing but Python, a C compiler and make.
+# `make` alone lists them. Extra arguments go in ARGS: make test ARGS="-k session", make serve ARGS="--port 1884".
+
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(if \
+  $(shell $(name) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),$(name))))
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+CC ?= cc
+ARGS ?=
+EXTENSION_SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
+DEMO_SECONDS ?= 15
+
+# The pins hold in build isolation too; which of the two variables pip reads there depends on its version.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 .PHONY: setup
-setup: $(STAMP)
+setup: $(VENV)/.built ## install everything into .venv; .venv/bin/braidmq works after it
 
-$(STAMP): pyproject.toml setup.py constraints.txt $(shell find src -name '*.pyx' -o -name '*.pxd')
-	@command -v cc >/dev/null || { echo "A C compiler is needed to build BraidMQ. On Debian: apt-get install gcc python3-dev"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
-	touch $@
+.PHONY: test
+test: setup ## run the whole test suite
+	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
+
+.PHONY: check
+check: setup ## style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: serve
+serve: setup ## start a broker on 127.0.0.1:1883
+	$(BIN)/braidmq serve $(ARGS)
+
+.PHONY: demo
+demo: setup ## a broker, publishers and subscribers with a live table
+	$(BIN)/braidmq demo --seconds $(DEMO_SECONDS) $(ARGS)
+
+.PHONY: bench
+bench: setup ## measure against Mosquitto; results go to bench/results
+	@PATH="$$PATH:/usr/sbin:/usr/local/sbin"; command -v mosquitto >/dev/null || { \
+	  echo "make bench compares with Mosquitto, which isn't installed. On Debian: apt-get install mosquitto" >&2; \
+	  exit 1; }
+	$(BIN)/python -m bench.run $(ARGS)
+
+# The wheel is tried where no compiler can run, since that is what it is for.
+.PHONY: wheel
+wheel: setup ## build a wheel into dist/ that installs without a compiler
+	rm -rf build/lib* build/bdist* build/wheel-trial dist/*.whl
+	$(BIN)/pip wheel -q --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv build/wheel-trial
+	CC=/bin/false build/wheel-trial/bin/pip install -q --only-binary :all: dist/*.whl
+	cd build/wheel-trial && bin/braidmq info
+	rm -rf build/wheel-trial
+	@ls dist/*.whl
+
+.PHONY: clean
+clean: ## remove what was built, except .venv
+	rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests bench -name '__pycache__' -prune -exec rm -rf {} + 2>/dev/null || true
+	find src -name '*.so' -delete
+	rm -f $(VENV)/.built
+
+.PHONY: distclean
+distclean: clean ## remove .venv too
+	rm -rf $(VENV)
+
+# Plain files as stamps: the environment follows the pins, the extensions follow their sources.
+$(VENV)/.built: $(VENV)/.installed $(EXTENSION_SOURCES)
+	$(BIN)/python setup.py -q build_ext --inplace --parallel 2
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt $(VENV)/bin/python
+	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { \
+	  echo "BraidMQ needs Python 3.11 or newer. On Debian: apt-get install python3 python3-venv python3-dev" >&2; exit 1; }
+	@command -v $(firstword $(CC)) >/dev/null || { \
+	  echo "BraidMQ needs a C compiler to build. On Debian: apt-get install gcc" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) has no venv module. On Debian: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import pathlib, sys, sysconfig; \
+	  sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' || { \
+	  echo "$(PYTHON) has no C headers. On Debian: apt-get install python3-dev" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
