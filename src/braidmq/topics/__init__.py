@@ -1,0 +1,7 @@
+"""Topics: names, filters, the maps from filters and topics to values. Knows no broker."""
+
+from braidmq.topics.filters import matches, split_shared, validate_filter
+from braidmq.topics.names import validate_topic
+from braidmq.topics.trie import FilterTrie
+
+__all__ = ["FilterTrie", "matches", "split_shared", "validate_filter", "validate_topic"]

@@ -1,0 +1,1 @@
+# The module has nothing for Python; FilterTrie uses it from Cython.
