@@ -32,8 +32,8 @@ _RESERVED_FLAGS: Final = {
 def decode(first_byte: int, body: bytes, version: int) -> packets.Packet:
     """The packet with this first byte and body (what follows the remaining length), in a protocol level.
 
-    CONNECT carries its own version, so `version` is ignored for it. Raises nothing but ProtocolError, with the
-    reason code that MQTT names for the fault.
+    CONNECT carries its own version, so `version` is ignored for it. Raises nothing but ProtocolError, with
+    the reason code that MQTT names for the fault.
     """
     decoder = _DECODERS.get(first_byte >> 4)
     if decoder is None:
