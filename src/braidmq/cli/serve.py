@@ -1,0 +1,108 @@
+"""`braidmq serve`: a broker, from flags, environment and file."""
+
+import errno
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from braidmq.config import SETTINGS, Config, flag_of, load_config
+from braidmq.errors import ConfigError, StoreError
+
+
+def _setting(name: str) -> Parameter:
+    """The flag of a setting, spelt and described as its definition says."""
+    setting = SETTINGS[name]
+    default = "none" if setting.default is None else str(setting.default).lower()
+    return Parameter(
+        name=flag_of(name),
+        negative=(),
+        metavar=setting.key.upper(),
+        help=setting.description,
+        show_default=lambda _: default,
+    )
+
+
+def serve(
+    *,
+    host: Annotated[str | None, _setting("listener.host")] = None,
+    port: Annotated[str | None, _setting("listener.port")] = None,
+    in_memory: Annotated[bool | None, _setting("store.in_memory")] = None,
+    data_dir: Annotated[str | None, _setting("store.data_dir")] = None,
+    log_level: Annotated[str | None, _setting("log.level")] = None,
+    log_format: Annotated[str | None, _setting("log.format")] = None,
+    limit: Annotated[
+        list[str] | None,
+        Parameter(negative=(), metavar="NAME=VALUE", help="Set a limit: inflight_max=20. Repeatable."),
+    ] = None,
+    config: Annotated[
+        Path | None, Parameter(metavar="FILE.toml", help="A file of settings.", env_var="BRAIDMQ_CONFIG")
+    ] = None,
+) -> None:
+    """Run a broker until it is told to stop (SIGTERM, SIGINT).
+
+    It needs no configuration. Settings come from the file, then from BRAIDMQ_* variables, then from flags;
+    docs/configuration.md lists them all.
+    """
+    given = {
+        "listener.host": host,
+        "listener.port": port,
+        "store.in_memory": in_memory,
+        "store.data_dir": data_dir,
+        "log.level": log_level,
+        "log.format": log_format,
+    }
+    overrides = {name: value for name, value in given.items() if value is not None}
+    run_broker(load_config(config, os.environ, overrides | _limits(limit or [])))
+
+
+def _limits(pairs: list[str]) -> dict[str, object]:
+    limits: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"--limit {pair}: write it as NAME=VALUE, such as --limit inflight_max=20")
+        limits[f"limits.{name}"] = value
+    return limits
+
+
+def run_broker(config: Config) -> None:
+    """Run a node, saying where it listens; what keeps it from starting is told in the user's terms."""
+    from braidmq import node
+
+    if config.store.data_dir is not None:
+        _require_writable(Path(config.store.data_dir))
+    try:
+        node.run(config, on_ready=_announce)
+    except OSError as error:
+        raise _explained(error, config) from error
+
+
+def _announce(addresses: list[str]) -> None:
+    for address in addresses:
+        print(f"listening on {address}", flush=True)
+
+
+def _require_writable(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"--data-dir {directory}: can't be made: {error.strerror}") from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise StoreError(f"--data-dir {directory}: can't be written by this user")
+
+
+def _explained(error: OSError, config: Config) -> OSError:
+    where = ", ".join(f"{listener.host}:{listener.port}" for listener in config.listeners)
+    if isinstance(error, socket.gaierror):
+        return OSError(f"can't listen on {where}: the host name is unknown; give an address of this machine")
+    match error.errno:
+        case errno.EADDRINUSE:
+            return OSError(f"can't listen on {where}: the port is taken; --port 0 takes a free one")
+        case errno.EACCES:
+            return OSError(f"can't listen on {where}: this user may not; ports below 1024 need rights")
+        case errno.EADDRNOTAVAIL:
+            return OSError(f"can't listen on {where}: this machine has no such address; see --host")
+    return error

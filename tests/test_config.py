@@ -1,0 +1,184 @@
+"""Configuration: one definition, three sources, and an error that names what is wrong and where."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from braidmq.config import SETTINGS, Config, Listener, flag_of, load_config
+from braidmq.errors import ConfigError
+from braidmq.limits import Limits
+
+VERIFIER = "SCRAM-SHA-256$4096:c2FsdA==$c3RvcmVk:c2VydmVy"
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "braidmq.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_nothing_given_is_the_default() -> None:
+    assert load_config() == Config()
+    assert Config().listeners == (Listener(host="127.0.0.1", port=1883),)
+
+
+def test_a_file_sets_every_kind_of_value(tmp_path: Path) -> None:
+    config = load_config(
+        write(
+            tmp_path,
+            f"""
+        [limits]
+        inflight_max = 20
+        [[listener]]
+        port = 0
+        [[listener]]
+        host = "::1"
+        port = 1884
+        [store]
+        in_memory = true
+        [auth]
+        allow_anonymous = false
+        scram_users = {{ ada = "{VERIFIER}" }}
+        [log]
+        level = "debug"
+        """,
+        )
+    )
+    assert config.limits == msgspec.structs.replace(Limits(), inflight_max=20)
+    assert [(listener.host, listener.port) for listener in config.listeners] == [
+        ("127.0.0.1", 0),
+        ("::1", 1884),
+    ]
+    assert config.store.in_memory
+    assert config.auth.scram_users == {"ada": VERIFIER}
+    assert config.log.level == "debug"
+
+
+def test_flags_win_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "[limits]\ninflight_max = 1\nreceive_maximum = 1\nproperties_max = 1\n")
+    env = {"BRAIDMQ_LIMITS_INFLIGHT_MAX": "2", "BRAIDMQ_LIMITS_RECEIVE_MAXIMUM": "2"}
+    limits = load_config(path, env, {"limits.inflight_max": "3"}).limits
+    assert (limits.inflight_max, limits.receive_maximum, limits.properties_max) == (3, 2, 1)
+
+
+def test_a_flag_changes_the_only_listener_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, '[[listener]]\nhost = "::1"\nport = 1\n')
+    assert load_config(path, {}, {"listener.port": "7"}).listeners == (Listener(host="::1", port=7),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[limits]\n\ninflight_mx = 3\n",
+            ":3: [limits] inflight_mx: unknown key; did you mean inflight_max?",
+        ),
+        ("[limtis]\nx = 1\n", ":1: unknown table [limtis]; did you mean limits?"),
+        (
+            '[limits]\ninflight_max = "3"\n',
+            ":2: [limits] inflight_max: expected a whole number from 1 to 65535",
+        ),
+        ("[limits]\ninflight_max = true\n", ":2: [limits] inflight_max: expected a whole number"),
+        (
+            "limits.inflight_max = 0\n",
+            ":1: [limits] inflight_max: expected a whole number from 1 to 65535, got 0",
+        ),
+        ("[limits]\nconnections_max = 0\n", "connections_max: expected a whole number of at least 1, got 0"),
+        (
+            "[[listener]]\nport = 1\n[[listener]]\nport = 70000\n",
+            ":4: [listener] port: expected a whole number from 0",
+        ),
+        ("[listener]\nport = 1\n", ":1: listener is written [[listener]]"),
+        ("listener = []\n", ":1: listener is written [[listener]]"),
+        ("limits = 3\n", ":1: limits must be a table, [limits]"),
+        ('[log]\nlevel = "loud"\n', "[log] level: expected one of debug, error, info, warning, got 'loud'"),
+        ('[store]\ndata_dir = ""\n', "[store] data_dir: expected a text that isn't empty"),
+        ('[auth.scram_users]\nada = "secret"\n', ":1: [auth] scram_users: expected a table"),
+        ("[limits\n", "not valid TOML"),
+        ("[limits]\ninflight_max = 1\ninflight_max = 2\n", "not valid TOML"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(str(path))
+    assert message in str(caught.value)
+
+
+def test_a_wrong_secret_is_not_repeated_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(write(tmp_path, '[auth.scram_users]\nada = "hunter2"\n'))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load_config(tmp_path / "absent.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_config(tmp_path / "binary.toml")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("BRAIDMQ_LIMITS_INFLIGT_MAX", "1", "did you mean BRAIDMQ_LIMITS_INFLIGHT_MAX?"),
+        ("BRAIDMQ_LIMITS_INFLIGHT_MAX", "many", "BRAIDMQ_LIMITS_INFLIGHT_MAX: expected a whole number"),
+        ("BRAIDMQ_STORE_IN_MEMORY", "perhaps", "BRAIDMQ_STORE_IN_MEMORY: expected true or false"),
+    ],
+)
+def test_a_mistake_in_a_variable_is_named(variable: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match="BRAIDMQ_") as caught:
+        load_config(env={variable: value})
+    assert message in str(caught.value)
+
+
+def test_variables_of_others_under_our_prefix_are_let_pass() -> None:
+    assert (
+        load_config(env={"BRAIDMQ_PORT": "tcp://10.0.0.1:1883", "BRAIDMQ_SERVICE_HOST": "10.0.0.1"})
+        == Config()
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"store.in_memory": True, "store.data_dir": "x"}, "exclude each other"),
+        ({"auth.allow_anonymous": False}, "no client could connect"),
+        ({"limits.packet_bytes_max": 8_388_608}, "could never be sent on"),
+        ({"limits.queue_bytes_max": 1_048_575}, "could never be queued"),
+        ({"limits.keep_alive_s_max": 10, "limits.server_keep_alive_s": 20}, "above keep_alive_s_max"),
+    ],
+)
+def test_values_that_contradict_each_other_are_refused(overrides: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(overrides=overrides)
+
+
+def test_a_flag_is_refused_where_the_file_leaves_open_which_listener_it_means(tmp_path: Path) -> None:
+    path = write(tmp_path, "[[listener]]\nport = 1\n[[listener]]\nport = 2\n")
+    with pytest.raises(ConfigError, match="--port: which listener is meant"):
+        load_config(path, {}, {"listener.port": "3"})
+
+
+def test_every_setting_can_be_set_to_its_default_by_a_variable() -> None:
+    scalars = {s.variable: str(s.default) for s in SETTINGS.values() if s.is_scalar and s.default is not None}
+    assert load_config(env=scalars) == Config()
+    assert len(scalars) > 20
+
+
+def test_every_setting_has_a_flag_of_its_own_and_a_description() -> None:
+    assert len({flag_of(name) for name in SETTINGS}) == len(SETTINGS)
+    assert all(setting.description.endswith((".", ")")) for setting in SETTINGS.values())
+
+
+def test_the_default_limits_lie_in_their_own_ranges() -> None:
+    assert msgspec.convert(msgspec.to_builtins(Limits()), Limits) == Limits()
+
+
+def test_every_limit_says_its_unit_last() -> None:
+    names_of_the_standard = {"receive_maximum"}
+    units = ("_max", "_s", "_ms", "_bytes")
+    assert all(name.endswith(units) for name in set(Limits.__struct_fields__) - names_of_the_standard)
