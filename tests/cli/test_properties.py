@@ -8,7 +8,9 @@ from braidmq.wire import Properties
 
 
 def test_properties_are_gathered_by_packet_and_user_properties_keep_their_order() -> None:
-    words = "publish content-type text PUBLISH user-property k v publish user-property k w".split()
+    words = ["publish", "content-type", "text"]
+    for value in ("v", "w"):
+        words += ["PUBLISH", "user-property", "k", value]
     assert parse_properties([*words, "connect", "receive-maximum", "5"]) == CommandProperties(
         publish=Properties(content_type="text", user_properties=(("k", "v"), ("k", "w"))),
         connect=Properties(receive_maximum=5),
