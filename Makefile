@@ -50,6 +50,10 @@ bench: setup ## measure against Mosquitto; results go to bench/results
 	  exit 1; }
 	$(BIN)/python -m bench.run $(ARGS)
 
+.PHONY: docs
+docs: setup ## write the generated page, docs/configuration.md
+	$(BIN)/python docs/make_configuration.py
+
 # The wheel is tried where no compiler can run, since that is what it is for.
 .PHONY: wheel
 wheel: setup ## build a wheel into dist/ that installs without a compiler

@@ -5,9 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from braidmq.config import SETTINGS, Config, Listener, flag_of, load_config
+from braidmq.config import SETTINGS, Config, Listener, flag_of, format_verifier, load_config
 from braidmq.errors import ConfigError
 from braidmq.limits import Limits
+from braidmq.scram import make_credential
 
 VERIFIER = "SCRAM-SHA-256$4096:c2FsdA==$c3RvcmVk:c2VydmVy"
 
@@ -113,6 +114,17 @@ def test_a_wrong_secret_is_not_repeated_in_the_error(tmp_path: Path) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_verifier_is_read_back_as_the_credential_it_was_made_from(tmp_path: Path) -> None:
+    credential = make_credential("secret", b"0123456789abcdef", 4096)
+    path = write(tmp_path, f'[auth.scram_users]\nada = "{format_verifier(credential)}"\n')
+    assert load_config(path).auth.credentials() == {"ada": credential}
+
+
+def test_a_verifier_with_broken_base64_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a verifier is damaged"):
+        load_config(write(tmp_path, '[auth.scram_users]\nada = "SCRAM-SHA-256$4096:abc$abc:abc"\n'))
+
+
 def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load_config(tmp_path / "absent.toml")
@@ -161,6 +173,21 @@ def test_a_flag_is_refused_where_the_file_leaves_open_which_listener_it_means(tm
     path = write(tmp_path, "[[listener]]\nport = 1\n[[listener]]\nport = 2\n")
     with pytest.raises(ConfigError, match="--port: which listener is meant"):
         load_config(path, {}, {"listener.port": "3"})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("auth.allow_anonymos", "--set auth.allow_anonymos: unknown key; did you mean allow_anonymous?"),
+        ("limit.inflight_max", "--set limit.inflight_max: unknown table 'limit'; did you mean limits?"),
+        ("limits.inflight_mx", "--limit inflight_mx: unknown key; did you mean inflight_max?"),
+        ("port", "--set port: unknown table 'port'"),
+    ],
+)
+def test_an_unknown_flag_value_is_named_as_it_was_written(name: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(overrides={name: "1"})
+    assert str(caught.value).startswith(message)
 
 
 def test_every_setting_can_be_set_to_its_default_by_a_variable() -> None:

@@ -11,6 +11,7 @@ the line where it can be found, and the nearest known name.
 
 import difflib
 import tomllib
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin
@@ -20,12 +21,32 @@ from msgspec import inspect
 
 from braidmq.errors import ConfigError
 from braidmq.limits import Limits
+from braidmq.scram import METHOD, Credential
 
 ENVIRONMENT_PREFIX: Final = "BRAIDMQ_"
 SUGGESTIONS_MAX: Final = 12  # more names than this help nobody in an error message
 
 # The salted, iterated form in which a SCRAM server keeps a password; the password can't be read from it.
 SCRAM_VERIFIER_PATTERN: Final = r"^SCRAM-SHA-256\$\d+:[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+:[A-Za-z0-9+/=]+$"
+
+
+def parse_verifier(verifier: str) -> Credential:
+    """The credential that a verifier spells."""
+    try:
+        _, salting, keys = verifier.split("$")
+        (iterations, salt), (stored, server) = salting.split(":"), keys.split(":")
+        plain = [b64decode(part, validate=True) for part in (salt, stored, server)]
+        return Credential(plain[0], int(iterations), plain[1], plain[2])
+    except ValueError as error:
+        raise ConfigError("[auth] scram_users: a verifier is damaged; `braidmq passwd` makes them") from error
+
+
+def format_verifier(credential: Credential) -> str:
+    """How a configuration file spells a credential."""
+    salt, stored, server = (
+        b64encode(part).decode() for part in (credential.salt, credential.stored_key, credential.server_key)
+    )
+    return f"{METHOD}${credential.iterations}:{salt}${stored}:{server}"
 
 
 class Listener(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,10 +83,14 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     scram_users: Annotated[
         dict[str, Annotated[str, msgspec.Meta(pattern=SCRAM_VERIFIER_PATTERN)]],
         msgspec.Meta(
-            description="User names and their SCRAM-SHA-256 verifiers, in the form "
-            "`SCRAM-SHA-256$iterations:salt$stored-key:server-key` (base64).",
+            description="User names and their SCRAM-SHA-256 verifiers, as `braidmq passwd NAME` prints them: "
+            "`SCRAM-SHA-256$iterations:salt$stored-key:server-key`.",
         ),
     ] = {}
+
+    def credentials(self) -> dict[str, Credential]:
+        """What the broker needs to know of each user."""
+        return {name: parse_verifier(verifier) for name, verifier in self.scram_users.items()}
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -152,7 +177,7 @@ def _in_words(type_: inspect.Type) -> str:
         case inspect.StrType(pattern=None):
             return "a text that isn't empty"
         case _:
-            return "a text of the form that docs/configuration.md shows"
+            return "a verifier as `braidmq passwd` prints it"
 
 
 def _struct_of(annotation: Any) -> type[msgspec.Struct]:
@@ -177,11 +202,16 @@ REPEATED_TABLES: Final = frozenset({"listener"})
 
 def flag_of(name: str) -> str:
     """How the command line spells a setting: listener.port is --port, limits.x is --limit x."""
-    table, key = name.split(".")
-    if table == "limits":
-        return f"--limit {key}"
+    table, _, key = name.partition(".")
     word = key.replace("_", "-")
-    return f"--{word}" if table in ("listener", "store") else f"--{table}-{word}"
+    match table:
+        case "listener" | "store":
+            return f"--{word}"
+        case "log":
+            return f"--log-{word}"
+        case "limits":
+            return f"--limit {key}"
+    return f"--set {name}"
 
 
 def load_config(
@@ -237,6 +267,8 @@ def _checked_value(name: str, value: object, where: str, *, strict: bool) -> obj
     setting = SETTINGS.get(name)
     if setting is None:
         table = name.partition(".")[0]
+        if table not in TABLES:
+            raise ConfigError(f"{where}: unknown table {table!r}{_nearest(table, TABLES)}")
         known = [other.key for other in SETTINGS.values() if other.table == table]
         raise ConfigError(f"{where}: unknown key{_nearest(name.partition('.')[2], known)}")
     try:
@@ -341,3 +373,4 @@ def _refuse_contradictions(config: Config) -> None:
         raise ConfigError("[store] in_memory and data_dir exclude each other")
     if not auth.allow_anonymous and not auth.scram_users:
         raise ConfigError("[auth] allow_anonymous is off and nobody else is named: no client could connect")
+    auth.credentials()

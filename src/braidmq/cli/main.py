@@ -33,6 +33,7 @@ app.command("braidmq.cli.serve:serve")
 app.command("braidmq.cli.pub:pub")
 app.command("braidmq.cli.sub:sub")
 app.command("braidmq.cli.demo:demo")
+app.command("braidmq.cli.passwd:passwd")
 app.command("braidmq.cli.info:info")
 
 

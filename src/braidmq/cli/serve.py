@@ -37,6 +37,10 @@ def serve(
         list[str] | None,
         Parameter(negative=(), metavar="NAME=VALUE", help="Set a limit: inflight_max=20. Repeatable."),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        Parameter(name="--set", negative=(), metavar="TABLE.KEY=VALUE", help="Set any setting. Repeatable."),
+    ] = None,
     config: Annotated[
         Path | None, Parameter(metavar="FILE.toml", help="A file of settings.", env_var="BRAIDMQ_CONFIG")
     ] = None,
@@ -55,17 +59,17 @@ def serve(
         "log.format": log_format,
     }
     overrides = {name: value for name, value in given.items() if value is not None}
-    run_broker(load_config(config, os.environ, overrides | _limits(limit or [])))
+    run_broker(load_config(config, os.environ, overrides | _pairs(set_, "") | _pairs(limit, "limits.")))
 
 
-def _limits(pairs: list[str]) -> dict[str, object]:
-    limits: dict[str, object] = {}
-    for pair in pairs:
+def _pairs(pairs: list[str] | None, table: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise ConfigError(f"--limit {pair}: write it as NAME=VALUE, such as --limit inflight_max=20")
-        limits[f"limits.{name}"] = value
-    return limits
+            raise ConfigError(f"{flag_of(table + name)}: a value is missing; write NAME=VALUE")
+        found[f"{table}{name}"] = value
+    return found
 
 
 def run_broker(config: Config) -> None:
