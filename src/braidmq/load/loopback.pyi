@@ -1,0 +1,4 @@
+import socket
+from typing import NoReturn
+
+def serve(listener: socket.socket) -> NoReturn: ...
