@@ -54,6 +54,7 @@ def _check_flags(flags: int, kind: PacketType, version: int) -> None:
 
 def _check_end(body: bytes, offset: int) -> None:
     if offset != len(body):
+        # [MQTT-3.1.2-16] [MQTT-3.1.2-18]: no field is there that the packet didn't announce
         raise malformed(f"{len(body) - offset} bytes are left over at the end of the packet")
 
 
@@ -91,7 +92,7 @@ def _decode_publish(flags: int, body: bytes, version: int) -> packets.Publish:
     dup = flags & _DUP != 0
     if dup and qos == 0:
         raise malformed("PUBLISH has DUP at QoS 0")  # [MQTT-3.3.1-2]
-    topic, offset = read_string(body, 0)
+    topic, offset = read_string(body, 0)  # [MQTT-3.3.2-1]
     packet_id = 0
     if qos:  # [MQTT-2.2.1-2]
         packet_id, offset = read_packet_id(body, offset)

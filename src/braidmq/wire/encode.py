@@ -8,12 +8,13 @@ reason is the one that a peer would have answered with. Cost: linear in the pack
 from collections.abc import Callable
 from typing import Any, Final
 
+from braidmq.errors import ProtocolError
 from braidmq.wire import packets
 from braidmq.wire.encode_connect import encode_connect
-from braidmq.wire.fields import write_packet_id, write_string, write_varint
+from braidmq.wire.fields import VARINT_MAX, write_packet_id, write_string, write_varint
 from braidmq.wire.kinds import V5, V31, PacketType
 from braidmq.wire.properties import NO_PROPERTIES, Properties, encode_properties
-from braidmq.wire.reasons import check_reason, connack_return_code, malformed, violation
+from braidmq.wire.reasons import ReasonCode, check_reason, connack_return_code, malformed, violation
 from braidmq.wire.rules import check_filter, check_options, check_topic_name
 
 _FAILURE_V3: Final = 0x80
@@ -27,6 +28,8 @@ def encode(packet: packets.Packet, version: int) -> bytes:
     representation.
     """
     first_byte, body = _ENCODERS[type(packet)](packet, version)
+    if len(body) > VARINT_MAX:
+        raise ProtocolError(ReasonCode.PACKET_TOO_LARGE, f"no packet can hold {len(body)} bytes")
     return bytes((first_byte,)) + write_varint(len(body)) + body
 
 

@@ -8,7 +8,7 @@ that nothing we send would be refused by a peer. Each costs time linear in the b
 from typing import Final
 
 from braidmq.errors import ProtocolError
-from braidmq.wire.reasons import ReasonCode, malformed, violation
+from braidmq.wire.reasons import malformed, violation
 
 U16_MAX: Final = 0xFFFF
 U32_MAX: Final = 0xFFFF_FFFF
@@ -55,8 +55,10 @@ def read_varint(body: bytes, offset: int) -> tuple[int, int]:
 
 
 def read_binary(body: bytes, offset: int) -> tuple[bytes, int]:
-    length, start = read_u16(body, offset)
-    end = start + length
+    start = offset + 2
+    if start > len(body):
+        raise truncated()
+    end = start + (body[offset] << 8 | body[offset + 1])
     if end > len(body):
         raise truncated()
     return body[start:end], end
@@ -109,7 +111,7 @@ def write_varint(value: int) -> bytes:
     if 0 <= value < 0x80:
         return bytes((value,))
     if not 0 <= value <= VARINT_MAX:
-        raise ProtocolError(ReasonCode.PACKET_TOO_LARGE, f"{value} doesn't fit a variable byte integer")
+        raise violation(f"{value} doesn't fit a variable byte integer")
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

@@ -32,6 +32,7 @@ class FrameReader:
 
     def feed(self, data: bytes) -> None:
         """Take what the peer has sent."""
+        self._drop_used()
         self._buffer += data
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
@@ -45,41 +46,49 @@ class FrameReader:
     __iter__ = frames
 
     def _next_frame(self) -> tuple[int, bytes] | None:
-        while len(self._buffer) - self._start >= self._need_bytes:
-            header_bytes, length = self._header()
-            total_bytes = header_bytes + length
-            if header_bytes and len(self._buffer) - self._start >= total_bytes:
-                return self._take(header_bytes, total_bytes)
-            self._need_bytes = total_bytes if header_bytes else self._need_bytes + 1
+        available_bytes = len(self._buffer) - self._start
+        while available_bytes >= self._need_bytes:
+            body_start, end = self._measure()
+            packet_bytes = end - self._start
+            if body_start and available_bytes >= packet_bytes:
+                return self._take(body_start, end)
+            self._need_bytes = packet_bytes if body_start else self._need_bytes + 1
         self._drop_used()
         return None
 
-    def _header(self) -> tuple[int, int]:
-        """Bytes of the fixed header and the remaining length; 0 bytes if the length is not complete yet."""
+    def _measure(self) -> tuple[int, int]:
+        """Where the body of the next frame starts and ends; it starts at 0 if that can't be known yet."""
+        position = self._start + 1
+        length = self._buffer[position]
+        if length >= 0x80:
+            length, position = self._long_length(position)
+            if position == 0:
+                return 0, 0
+        end = position + 1 + length
+        if end - self._start > self._max_packet_bytes:
+            detail = f"a packet of {end - self._start} bytes is over the limit of {self._max_packet_bytes}"
+            raise ProtocolError(ReasonCode.PACKET_TOO_LARGE, detail)
+        return position + 1, end
+
+    def _long_length(self, position: int) -> tuple[int, int]:
+        """A remaining length of several bytes and where its last one is; 0 if that has not come yet."""
         length = 0
-        first = self._start + 1
-        for index, byte in enumerate(self._buffer[first : first + _LENGTH_BYTES_MAX]):
+        for index, byte in enumerate(self._buffer[position : position + _LENGTH_BYTES_MAX]):
             length |= (byte & 0x7F) << (7 * index)
+            if byte == 0:
+                raise malformed("the remaining length uses more bytes than it needs")  # [MQTT-1.5.5-1]
             if byte < 0x80:
-                if byte == 0 and index:
-                    raise malformed("the remaining length uses more bytes than it needs")  # [MQTT-1.5.5-1]
-                self._check_size(index + 2 + length)
-                return index + 2, length
+                return length, position + index
             if index == _LENGTH_BYTES_MAX - 1:
                 raise malformed("the remaining length is longer than 4 bytes")
         return 0, 0
 
-    def _check_size(self, packet_bytes: int) -> None:
-        if packet_bytes > self._max_packet_bytes:
-            detail = f"a packet of {packet_bytes} bytes is over the limit of {self._max_packet_bytes}"
-            raise ProtocolError(ReasonCode.PACKET_TOO_LARGE, detail)
-
-    def _take(self, header_bytes: int, total_bytes: int) -> tuple[int, bytes]:
-        start = self._start
-        self._start = start + total_bytes
+    def _take(self, body_start: int, end: int) -> tuple[int, bytes]:
+        first_byte = self._buffer[self._start]
+        self._start = end
         self._need_bytes = _HEADER_BYTES_MIN
         with memoryview(self._buffer) as view:
-            return view[start], bytes(view[start + header_bytes : start + total_bytes])
+            return first_byte, bytes(view[body_start:end])
 
     def _drop_used(self) -> None:
         if self._start:
