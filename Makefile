@@ -76,13 +76,15 @@ clean: ## remove what was built, except .venv
 distclean: clean ## remove .venv too
 	rm -rf $(VENV)
 
-# Plain files as stamps: the environment follows the pins, the extensions follow their sources.
+# Plain files as stamps: the environment follows the pins, the extensions follow their sources. Without build
+# isolation both steps use one Cython, so that the second has nothing to do after the first.
 $(VENV)/.built: $(VENV)/.installed $(EXTENSION_SOURCES)
-	$(BIN)/python setup.py -q build_ext --inplace --parallel 2
+	$(BIN)/python setup.py -q build_ext --inplace
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt $(VENV)/bin/python
-	$(BIN)/pip install -q -e '.[dev]'
+	$(BIN)/pip install -q setuptools Cython
+	$(BIN)/pip install -q --no-build-isolation -e '.[dev]'
 	@touch $@
 
 $(VENV)/bin/python:
