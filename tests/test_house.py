@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from braidmq.limits import Limits
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "braidmq"
 THIS_FILE = Path(__file__).relative_to(ROOT)
@@ -50,8 +52,16 @@ def test_every_compiled_module_has_a_stub_for_the_type_checker() -> None:
 
 
 def test_every_python_file_of_the_package_says_what_it_is_for() -> None:
-    silent = [path for path in SOURCE.rglob("*.py") if not path.read_text().lstrip("r").startswith('"""')]
+    texts_by_path = {path: path.read_text() for path in SOURCE.rglob("*.py")}
+    silent = [path for path, text in texts_by_path.items() if text and not text.lstrip("r").startswith('"""')]
     assert silent == []
+
+
+def test_every_limit_is_read_by_the_code_that_enforces_it() -> None:
+    rooms = [SOURCE / room for room in ("broker", "net", "node.py")]
+    files = [file for room in rooms for file in ([room] if room.is_file() else room.rglob("*.py*"))]
+    code = "\n".join(file.read_text() for file in files if file.suffix in {".py", ".pyx", ".pxd"})
+    assert [name for name in Limits.__struct_fields__ if not re.search(rf"\b{name}\b", code)] == []
 
 
 def test_source_files_stay_small_enough_to_read() -> None:

@@ -1,0 +1,1 @@
+"""The `braidmq` program: parse, call, print. No logic."""
