@@ -1,0 +1,1 @@
+"""Helpers shared by the tests: broker processes, a raw MQTT client, hand-made frames."""
