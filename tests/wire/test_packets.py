@@ -1,0 +1,105 @@
+"""Every row of the packet table, in both directions, cut short and grown."""
+
+import pytest
+
+from braidmq.errors import ProtocolError
+from braidmq.wire import V5, V31, FrameReader, PacketType, decode, encode
+from tests.wire.cases.building import kind_of
+from tests.wire.packets import BAD, GOOD, BadPacket, GoodPacket, row_id, split
+
+# Packets that a shorter body can also make: payloads, lists and the short forms of MQTT 5.
+MAY_END_EARLY = {
+    PacketType.PUBLISH, PacketType.PUBACK, PacketType.PUBREC, PacketType.PUBREL, PacketType.PUBCOMP,
+    PacketType.SUBSCRIBE, PacketType.SUBACK, PacketType.UNSUBSCRIBE, PacketType.UNSUBACK,
+    PacketType.DISCONNECT, PacketType.AUTH,
+}  # fmt: skip
+
+
+
+def may_end_early(row: GoodPacket) -> bool:
+    """MQTT 3.1 adds the CONNECT whose credentials are announced and left out."""
+    kind = kind_of(row.data)
+    return kind in MAY_END_EARLY or (kind is PacketType.CONNECT and row.version == V31)
+
+
+good = pytest.mark.parametrize("row", GOOD, ids=row_id)
+bad = pytest.mark.parametrize("row", BAD, ids=row_id)
+
+
+def test_table_covers_every_packet_type_in_every_version() -> None:
+    covered = {(kind_of(row.data), row.version) for row in GOOD}
+    expected = {(kind, version) for kind in PacketType for version in (3, 4, 5)}
+    assert covered == expected - {(PacketType.AUTH, 3), (PacketType.AUTH, 4)}
+
+
+def test_table_names_each_row_once() -> None:
+    ids = [row_id(row) for row in GOOD] + [row_id(row) for row in BAD]
+    assert len(set(ids)) == len(ids)
+
+
+@good
+def test_good_bytes_decode_to_the_packet(row: GoodPacket) -> None:
+    assert decode(*split(row.data), row.version) == row.packet
+
+
+@good
+def test_packet_encodes_to_the_bytes(row: GoodPacket) -> None:
+    encoded = encode(row.packet, row.version)
+    assert (encoded == row.data) == row.canonical
+    assert decode(*split(encoded), row.version) == row.packet
+
+
+@good
+def test_reader_gives_the_frame(row: GoodPacket) -> None:
+    reader = FrameReader(len(row.data))
+    reader.feed(row.data)
+    assert list(reader) == [split(row.data)]
+
+
+@bad
+def test_bad_bytes_are_refused_with_the_reason(row: BadPacket) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        decode(*split(row.data), row.version)
+    assert refused.value.reason == row.reason, refused.value.detail
+
+
+@good
+def test_body_cut_anywhere_is_refused_or_another_packet(row: GoodPacket) -> None:
+    first_byte, body = split(row.data)
+    for end in range(len(body)):
+        try:
+            packet = decode(first_byte, body[:end], row.version)
+        except ProtocolError:
+            continue
+        assert may_end_early(row)
+        assert packet != row.packet or not row.canonical
+        assert decode(*split(encode(packet, row.version)), row.version) == packet
+
+
+@good
+def test_byte_too_many_is_refused(row: GoodPacket) -> None:
+    first_byte, body = split(row.data)
+    if kind_of(row.data) is PacketType.PUBLISH:
+        return  # it is payload
+    with pytest.raises(ProtocolError):
+        decode(first_byte, body + b"\xff", row.version)
+
+
+@good
+def test_any_reserved_flag_is_refused(row: GoodPacket) -> None:
+    first_byte, body = split(row.data)
+    if kind_of(row.data) is PacketType.PUBLISH:
+        return  # its flags say something
+    accepted = []
+    for flags in range(16):
+        try:
+            decode(first_byte & 0xF0 | flags, body, row.version)
+            accepted.append(flags)
+        except ProtocolError:
+            pass
+    usual = 2 if kind_of(row.data) in (PacketType.PUBREL, PacketType.SUBSCRIBE, PacketType.UNSUBSCRIBE) else 0
+    assert accepted == [usual] + [usual | 8] * (row.version == V31 and usual == 2)
+
+
+def test_long_forms_are_the_only_rows_that_encode_otherwise() -> None:
+    assert {row.version for row in GOOD if not row.canonical} == {V31, V5}
