@@ -1,15 +1,17 @@
 """`braidmq serve`: a broker, from flags, environment and file."""
 
-import errno
 import os
-import socket
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 from cyclopts import Parameter
 
+from braidmq.cli.logs import configure_logs
 from braidmq.config import SETTINGS, Config, flag_of, load_config
-from braidmq.errors import ConfigError, StoreError
+from braidmq.errors import BraidError, ConfigError, StoreError
+
+log = structlog.get_logger("braidmq.serve")
 
 
 def _setting(name: str) -> Parameter:
@@ -73,15 +75,18 @@ def _pairs(pairs: list[str] | None, table: str) -> dict[str, object]:
 
 
 def run_broker(config: Config) -> None:
-    """Run a node, saying where it listens; what keeps it from starting is told in the user's terms."""
-    from braidmq import node
+    """Run a node, saying where it listens."""
+    from braidmq import node  # here, so that --help and a wrong flag don't wait for the whole broker to load
 
+    configure_logs(config.log)
     if config.store.data_dir is not None:
         _require_writable(Path(config.store.data_dir))
+        log.warning("state is kept in memory only in this version", unused=config.store.data_dir)
     try:
         node.run(config, on_ready=_announce)
-    except OSError as error:
-        raise _explained(error, config) from error
+    except ConfigError as error:
+        # The flags were well-formed; the machine says no, as for a port that is taken. That isn't wrong usage.
+        raise BraidError(str(error)) from error
 
 
 def _announce(addresses: list[str]) -> None:
@@ -96,17 +101,3 @@ def _require_writable(directory: Path) -> None:
         raise StoreError(f"--data-dir {directory}: can't be made: {error.strerror}") from error
     if not os.access(directory, os.W_OK | os.X_OK):
         raise StoreError(f"--data-dir {directory}: can't be written by this user")
-
-
-def _explained(error: OSError, config: Config) -> OSError:
-    where = ", ".join(f"{listener.host}:{listener.port}" for listener in config.listeners)
-    if isinstance(error, socket.gaierror):
-        return OSError(f"can't listen on {where}: the host name is unknown; give an address of this machine")
-    match error.errno:
-        case errno.EADDRINUSE:
-            return OSError(f"can't listen on {where}: the port is taken; --port 0 takes a free one")
-        case errno.EACCES:
-            return OSError(f"can't listen on {where}: this user may not; ports below 1024 need rights")
-        case errno.EADDRNOTAVAIL:
-            return OSError(f"can't listen on {where}: this machine has no such address; see --host")
-    return error
