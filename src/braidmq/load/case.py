@@ -28,7 +28,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     publishers: int = 1
     topics: tuple[str, ...] = ("load/topic",)
-    random_topics: bool = False  # each message picks one; otherwise publisher i keeps to topic i modulo their number
+    random_topics: bool = False  # each message picks one; otherwise a publisher keeps to one, in turn
     qos: int = 0
     payload_bytes: int = 100
     batch: int = 1  # messages a write
@@ -40,7 +40,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: tuple[str, ...] = ()  # one subscriber for each filter
     subscriber_qos: int = 0
     receive_maximum: int = 1000
-    check_every: int = 1  # look into every n-th message a subscriber gets; above 1, loss is known by count alone
+    check_every: int = 1  # look into every n-th message; above 1, loss is known by count alone
 
     idle: int = 0  # connections that only connect
     seed: int = 1

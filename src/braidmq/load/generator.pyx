@@ -9,25 +9,20 @@ holds it up; the event that lets it go on puts it back. A turn makes a bounded n
 per readable connection, so reading and writing cannot starve each other.
 """
 import resource
-from random import Random
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from braidmq.load.checker cimport Checker
-from braidmq.load.histogram cimport Histogram
+from braidmq.load.fleet cimport Fleet, Publisher, Subscriber, Template
 from braidmq.load.link cimport (
-    PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, PUBREL_FLAGS, READ_BYTES, Link, break_link, flush, frame_bytes,
-    keep_tail, make_room, put_ack, receive, room_came, two_bytes,
+    PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, PUBREL_FLAGS, Link, flush, frame_bytes, keep_tail, make_room,
+    put_ack, receive, room_came, two_bytes,
 )
 from braidmq.load.system cimport (
-    EPOLL_CTL_ADD, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, MSG_NOSIGNAL, close, epoll_create1, epoll_event, epoll_wait, now_ns,
-    send, unblock, watch,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_event, epoll_wait, now_ns,
 )
 
 from braidmq.load import case as cases
-from braidmq.load.handshake import Wish, dial, publish_template
 
 cdef enum:
     EVENTS_MAX = 512
@@ -37,177 +32,9 @@ cdef enum:
     STALL_NS = 500_000_000
     WAIT_MAX_MS = 5
 
-cdef struct Template:          # a PUBLISH as it goes out, but for packet id and stamp
-    uint8_t *frame
-    size_t frame_bytes
-    size_t id_at
-    size_t payload_at
-    uint32_t fan_out           # deliveries that it asks for
 
-cdef struct Publisher:
-    bint ready                 # is in the ready ring
-    uint64_t next_sequence
-    uint64_t random_state
-    uint32_t window            # 0: no limit
-    uint64_t in_flight         # QoS 1/2: unacknowledged messages; QoS 0 with a window: undelivered copies
-    size_t primed_bytes        # of the out buffer, which hold the right template already
-    uint16_t *free_ids         # stack of the packet ids not in use
-    uint32_t *fan_outs         # by packet id: what its message asks for
-
-cdef struct Subscriber:
-    uint32_t stream
-    uint32_t until_check       # messages to be passed over before one is looked into
-
-
-cdef class Fleet:
-    """All the connections of one load."""
-    cdef object case
-    cdef int poller
-    cdef uint32_t publisher_count, subscriber_count, link_count, topic_count
-    cdef Link *links           # publishers, then subscribers, then idle ones
-    cdef Publisher *publishers
-    cdef Subscriber *subscribers
-    cdef Template *templates
-    cdef uint32_t *ring        # numbers of the ready publishers; room for all
-    cdef uint32_t ring_head, ring_size
-    cdef uint8_t *scratch
-    cdef size_t tail_room      # the largest frame, in front of the scratch buffer
-    cdef Checker checker
-    cdef Histogram latencies
-    # the case, in C
-    cdef uint32_t qos, batch, check_every, widest_fan_out
-    cdef uint64_t messages     # of each publisher; 0 is no limit
-    cdef bint has_properties, random_topics, spin
-    cdef double interval_ns    # between two messages of the whole fleet; 0 is flat out
-    # the state of the run
-    cdef bint sending, measuring
-    cdef uint64_t first_ns, slots_passed, last_progress_ns, idle_ns, unsent
-    cdef uint64_t sent, unacknowledged, acknowledged, refused, delivered, expected, foreign, stalls
-
-    def __cinit__(self, case):
-        self.case = case
-        self.poller = -1
-        self.publisher_count = case.publishers
-        self.subscriber_count = len(case.subscriptions)
-        self.link_count = self.publisher_count + self.subscriber_count + case.idle
-        self.topic_count = len(case.topics)
-        self.links = <Link *>calloc(self.link_count + 1, sizeof(Link))
-        self.publishers = <Publisher *>calloc(self.publisher_count + 1, sizeof(Publisher))
-        self.subscribers = <Subscriber *>calloc(self.subscriber_count + 1, sizeof(Subscriber))
-        self.templates = <Template *>calloc(self.topic_count, sizeof(Template))
-        self.ring = <uint32_t *>calloc(self.publisher_count + 1, sizeof(uint32_t))
-        if not (self.links and self.publishers and self.subscribers and self.templates and self.ring):
-            raise MemoryError
-        for number in range(self.link_count):
-            self.links[number].fd = -1
-        self.qos, self.batch, self.check_every = case.qos, case.batch, case.check_every
-        self.messages, self.random_topics, self.spin = case.messages, case.random_topics, case.spin
-        self.unsent = self.messages * self.publisher_count
-        self.has_properties = case.version == 5
-        self.interval_ns = 1e9 / case.rate_per_s if case.rate_per_s else 0.0
-        self.latencies = Histogram()
-        self._prepare_templates()
-        self._prepare_checks()
-
-    def _prepare_templates(self):
-        cdef Template *template
-        fan_outs = cases.fan_out(self.case.topics, self.case.subscriptions)
-        for number, topic in enumerate(self.case.topics):
-            whole, id_at, payload_at = publish_template(
-                topic, self.case.qos, self.case.payload_bytes, self.case.version)
-            template = &self.templates[number]
-            template.frame = <uint8_t *>calloc(1, len(whole))
-            if template.frame is NULL:
-                raise MemoryError
-            memcpy(template.frame, <const uint8_t *>whole, len(whole))
-            template.frame_bytes, template.id_at, template.payload_at = len(whole), id_at, payload_at
-            template.fan_out = fan_outs[number]
-            self.tail_room = max(self.tail_room, <size_t>len(whole))
-        self.widest_fan_out = max(fan_outs)
-        self.tail_room += 4096  # a broker may add properties, or send a packet of its own
-        self.scratch = <uint8_t *>calloc(1, self.tail_room + READ_BYTES)
-        if self.scratch is NULL:
-            raise MemoryError
-
-    def _prepare_checks(self):
-        numbers = cases.streams(self.case.subscriptions)
-        for subscriber, stream in enumerate(numbers):
-            self.subscribers[subscriber].stream = stream
-            self.subscribers[subscriber].until_check = self.check_every
-        kept = max(numbers, default=-1) + 1 if self.check_every == 1 else 0
-        self.checker = Checker(self.subscriber_count, kept, self.publisher_count)
-
-    def __dealloc__(self):
-        self.hang_up()
-        for number in range(self.topic_count if self.templates else 0):
-            free(self.templates[number].frame)
-        for number in range(self.publisher_count if self.publishers else 0):
-            free(self.publishers[number].free_ids)
-            free(self.publishers[number].fan_outs)
-        for number in range(self.link_count if self.links else 0):
-            free(self.links[number].tail)
-            free(self.links[number].out)
-        free(self.templates)
-        free(self.publishers)
-        free(self.subscribers)
-        free(self.links)
-        free(self.ring)
-        free(self.scratch)
-
-    def hang_up(self):
-        cdef const char *disconnect = b"\xe0\x00"
-        for number in range(self.link_count if self.links else 0):
-            if self.links[number].fd >= 0:
-                send(self.links[number].fd, disconnect, 2, MSG_NOSIGNAL)
-                close(self.links[number].fd)
-                self.links[number].fd = -1
-        if self.poller >= 0:
-            close(self.poller)
-            self.poller = -1
-
-    def connect(self):
-        """Open every connection, subscribers first: no message may find them missing."""
-        case, prefix = self.case, self.case.client_prefix
-        cdef uint32_t first_idle = self.publisher_count + self.subscriber_count
-        self.poller = epoll_create1(0)
-        if self.poller < 0:
-            raise OSError("the load generator needs epoll, so Linux")
-        subscribers = [Wish(f"{prefix}-s-{n}", subscription, case.subscriber_qos)
-                       for n, subscription in enumerate(case.subscriptions)]
-        publishers = [Wish(f"{prefix}-p-{n}", send_buffer_bytes=case.send_buffer_bytes)
-                      for n in range(case.publishers)]
-        self._adopt(self.publisher_count, self._dial(subscribers))
-        self._adopt(first_idle, self._dial([Wish(f"{prefix}-i-{n}") for n in range(case.idle)]))
-        dialled = self._dial(publishers)
-        self._adopt(0, dialled)
-        for number, one in enumerate(dialled):
-            self._equip(&self.publishers[number], number, min(case.window, one.receive_maximum))
-
-    def _dial(self, wishes):
-        case = self.case
-        return dial((case.host, case.port), wishes, case.version, case.receive_maximum)
-
-    def _adopt(self, uint32_t first, dialled):
-        cdef Link *link
-        for number, one in enumerate(dialled, first):
-            link = &self.links[number]
-            link.fd = one.connection.detach()
-            link.number = number
-            unblock(link.fd)
-            watch(self.poller, EPOLL_CTL_ADD, link.fd, EPOLLIN, number)
-
-    cdef _equip(self, Publisher *publisher, uint32_t number, uint32_t window):
-        cdef uint32_t position
-        publisher.random_state = Random(f"{self.case.seed}/{number}").getrandbits(64) | 1
-        publisher.window = window if self.qos else self.case.window
-        if not self.qos:
-            return
-        publisher.free_ids = <uint16_t *>calloc(window, sizeof(uint16_t))
-        publisher.fan_outs = <uint32_t *>calloc(window + 1, sizeof(uint32_t))
-        if not (publisher.free_ids and publisher.fan_outs):
-            raise MemoryError
-        for position in range(window):
-            publisher.free_ids[position] = window - position
+cdef class Generator(Fleet):
+    """The loop over a fleet."""
 
     # --- the ready ring -------------------------------------------------------------------------------------
 
@@ -551,7 +378,7 @@ def run(case, probe=None):
         if probe is not None:
             probes[moment] = probe()
 
-    fleet = Fleet(case)
+    fleet = Generator(case)
     try:
         look("before")
         fleet.connect()

@@ -18,7 +18,9 @@ TIMEOUT_S = 20.0
 CONNECT, CONNACK, SUBSCRIBE, SUBACK = 0x10, 0x20, 0x82, 0x90
 RECEIVE_MAXIMUM = 0x21
 # How many bytes the value of each CONNACK property takes; strings and pairs of strings are handled apart.
-FIXED_PROPERTY_BYTES = {0x11: 4, 0x13: 2, 0x21: 2, 0x22: 2, 0x24: 1, 0x25: 1, 0x27: 4, 0x28: 1, 0x29: 1, 0x2A: 1}
+FIXED_PROPERTY_BYTES = {
+    0x11: 4, 0x13: 2, 0x21: 2, 0x22: 2, 0x24: 1, 0x25: 1, 0x27: 4, 0x28: 1, 0x29: 1, 0x2A: 1,
+}
 STRING_PAIR = 0x26
 
 
@@ -42,7 +44,9 @@ class Wish(msgspec.Struct, frozen=True):
     send_buffer_bytes: int = 0
 
 
-def dial(address: tuple[str, int], wishes: Sequence[Wish], version: int, receive_maximum: int) -> list[Dialled]:
+def dial(
+    address: tuple[str, int], wishes: Sequence[Wish], version: int, receive_maximum: int
+) -> list[Dialled]:
     """Open all the connections, or none."""
     opened: list[Dialled] = []
     waiting = iter(wishes)
@@ -73,7 +77,8 @@ def greet_all(
     for connection, wish in zip(connections, group, strict=True):
         connection.sendall(connect_frame(wish.client_id, version, receive_maximum))
     granted = [read_connack(connection, version) for connection in connections]
-    subscribers = [(c, w.filter, w.qos) for c, w in zip(connections, group, strict=True) if w.filter is not None]
+    pairs = zip(connections, group, strict=True)
+    subscribers = [(connection, w.filter, w.qos) for connection, w in pairs if w.filter is not None]
     for connection, topic_filter, qos in subscribers:
         connection.sendall(subscribe_frame(topic_filter, qos, version))
     for connection, _, qos in subscribers:
@@ -100,10 +105,10 @@ def frame(first_byte: int, body: bytes) -> bytes:
 
 
 def connect_frame(client_id: str, version: int, receive_maximum: int) -> bytes:
-    properties = struct.pack(">BH", RECEIVE_MAXIMUM, receive_maximum) if version == 5 else b""
     clean_start, keep_alive_s = 0x02, 0
     head = text("MQTT") + struct.pack(">BBH", version, clean_start, keep_alive_s)
-    return frame(CONNECT, head + (varint(len(properties)) + properties if version == 5 else b"") + text(client_id))
+    properties = struct.pack(">BBH", 3, RECEIVE_MAXIMUM, receive_maximum) if version == 5 else b""
+    return frame(CONNECT, head + properties + text(client_id))
 
 
 def subscribe_frame(topic_filter: str, qos: int, version: int) -> bytes:
@@ -169,4 +174,5 @@ def read_suback(connection: socket.socket, qos: int) -> None:
     """Anything but the QoS asked for would make the result mean something else."""
     first_byte, body = read_frame(connection)
     if first_byte != SUBACK or body[-1] != qos:
-        raise HandshakeError(f"SUBSCRIBE at QoS {qos} was answered with {bytes([first_byte]).hex()} {body.hex()}")
+        answer = bytes([first_byte]).hex()
+        raise HandshakeError(f"SUBSCRIBE at QoS {qos} was answered with {answer} {body.hex()}")
