@@ -1,18 +1,27 @@
 """Growing, shrinking and checking the tree of levels; its layout and its lookups are in graph.pxd."""
 
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
 cdef extern from *:
     """
     #include <stdlib.h>
     #include <string.h>
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #endif
 
-    /* Zeroed memory that starts at a cache line. */
+    /* Zeroed memory that starts at a cache line; in huge pages where the system has them, since most of a
+       search in a large trie is waiting for memory. */
     static void *braid_take_zeroed(size_t bytes) {
+        const size_t huge_page = (size_t)2 << 20;
         void *memory = NULL;
-        if (posix_memalign(&memory, 64, bytes) != 0)
+        if (posix_memalign(&memory, bytes < huge_page ? 64 : huge_page, bytes) != 0)
             return NULL;
+    #if defined(MADV_HUGEPAGE)
+        if (bytes >= huge_page)
+            (void)madvise(memory, bytes & ~(huge_page - 1), MADV_HUGEPAGE);
+    #endif
         return memset(memory, 0, bytes);
     }
     """
@@ -20,6 +29,7 @@ cdef extern from *:
 
 cdef enum:
     NODES_MIN = 64
+    CHUNKS_MAX = 65536
     EDGES_MIN_BITS = 6
 
 
@@ -27,61 +37,90 @@ cdef int graph_open(Graph* graph, SipKey key, uint32_t hash_mask) except -1:
     memset(graph, 0, sizeof(Graph))
     graph.key = key
     graph.hash_mask = hash_mask
-    graph.nodes = <Node*>take_zeroed(NODES_MIN * sizeof(Node))
-    graph.edges = <Edge*>take_zeroed(sizeof(Edge) << EDGES_MIN_BITS)
-    if graph.nodes == NULL or graph.edges == NULL:
-        graph_close(graph)
-        raise MemoryError
-    graph.nodes_capacity = NODES_MIN
-    graph.nodes_end = ROOT + 1
     graph.edges_capacity = 1 << EDGES_MIN_BITS
     graph.edge_shift = 32 - EDGES_MIN_BITS
+    graph.edges = <Edge*>take_zeroed(sizeof(Edge) << EDGES_MIN_BITS)
+    if graph.edges == NULL:
+        raise MemoryError
+    try:
+        grow_nodes(graph)
+    except MemoryError:
+        graph_close(graph)
+        raise
+    graph.nodes_end = ROOT + 1
     return 0
 
 
 cdef void graph_close(Graph* graph) noexcept:
-    cdef uint32_t node
-    if graph.nodes != NULL and graph.long_label_bytes:
+    cdef uint32_t node, chunk
+    if graph.long_label_bytes:
         for node in range(graph.nodes_end):
-            if graph.nodes[node].length > LABEL_INLINE_BYTES:
-                free(<void*>label_bytes(&graph.nodes[node]))
-    free(graph.nodes)
+            if node_at(graph, node).length > LABEL_INLINE_BYTES:
+                free(<void*>label_bytes(node_at(graph, node)))
+    for chunk in range(graph.chunk_count):
+        free(graph.chunks[chunk].nodes)
+        free(graph.chunks[chunk].child_counts)
+    free(graph.chunks)
     free(graph.edges)
     memset(graph, 0, sizeof(Graph))
 
 
 cdef int grow_nodes(Graph* graph) except -1:
-    cdef size_t capacity = <size_t>graph.nodes_capacity * 2
-    cdef Node* nodes
-    if capacity > 0xFFFFFFFF:
+    """Doubles the first chunk up to its full size, then adds chunks: nothing large is ever copied."""
+    cdef Chunk* chunks
+    if graph.chunk_count > 0 and graph.nodes_capacity < CHUNK_NODES:
+        grow_chunk(&graph.chunks[0], graph.nodes_capacity, graph.nodes_capacity)
+        graph.nodes_capacity *= 2
+        return 0
+    if graph.chunk_count == CHUNKS_MAX:
         raise MemoryError("the trie has no more node ids")
-    nodes = <Node*>take_zeroed(capacity * sizeof(Node))
-    if nodes == NULL:
+    chunks = <Chunk*>realloc(graph.chunks, (graph.chunk_count + 1) * sizeof(Chunk))
+    if chunks == NULL:
         raise MemoryError
-    memcpy(nodes, graph.nodes, graph.nodes_capacity * sizeof(Node))
-    free(graph.nodes)
-    graph.nodes = nodes
-    graph.nodes_capacity = <uint32_t>capacity
+    graph.chunks = chunks
+    memset(&chunks[graph.chunk_count], 0, sizeof(Chunk))
+    added = CHUNK_NODES if graph.chunk_count > 0 else NODES_MIN
+    grow_chunk(&chunks[graph.chunk_count], 0, added)
+    graph.chunk_count += 1
+    graph.nodes_capacity += added
+    return 0
+
+
+cdef int grow_chunk(Chunk* chunk, uint32_t old, uint32_t added) except -1:
+    """Gives the chunk place for `added` nodes more than its `old` ones."""
+    cdef Chunk larger
+    larger.nodes = <Node*>take_zeroed((old + added) * sizeof(Node))
+    larger.child_counts = <uint32_t*>take_zeroed((old + added) * sizeof(uint32_t))
+    if larger.nodes == NULL or larger.child_counts == NULL:
+        free(larger.nodes)
+        free(larger.child_counts)
+        raise MemoryError
+    if old > 0:
+        memcpy(larger.nodes, chunk.nodes, old * sizeof(Node))
+        memcpy(larger.child_counts, chunk.child_counts, old * sizeof(uint32_t))
+    free(chunk.nodes)
+    free(chunk.child_counts)
+    chunk[0] = larger
     return 0
 
 
 cdef uint32_t take_node(Graph* graph, uint32_t parent) except 0:
     cdef uint32_t node = graph.nodes_free
     if node != 0:
-        graph.nodes_free = graph.nodes[node].parent
+        graph.nodes_free = node_at(graph, node).parent
     else:
         if graph.nodes_end == graph.nodes_capacity:
             grow_nodes(graph)
         node = graph.nodes_end
         graph.nodes_end += 1
-    memset(&graph.nodes[node], 0, sizeof(Node))
-    graph.nodes[node].parent = parent
+    memset(node_at(graph, node), 0, sizeof(Node))
+    node_at(graph, node).parent = parent
     graph.node_count += 1
     return node
 
 
 cdef void release_node(Graph* graph, uint32_t node) noexcept:
-    cdef Node* freed = &graph.nodes[node]
+    cdef Node* freed = node_at(graph, node)
     if freed.length > LABEL_INLINE_BYTES:
         free(<void*>label_bytes(freed))
         graph.long_label_bytes -= freed.length
@@ -140,26 +179,27 @@ cdef uint32_t add_child(Graph* graph, uint32_t parent, const Level* level) excep
     edge.hash = edge_hash(graph, parent, level)
     edge.child = take_node(graph, parent)
     try:
-        set_label(graph, &graph.nodes[edge.child], level)
+        set_label(graph, node_at(graph, edge.child), level)
     except MemoryError:
         release_node(graph, edge.child)
         raise
     place_edge(graph, edge)
     graph.edge_count += 1
-    graph.nodes[parent].children += 1
+    node_at(graph, parent).literals |= level.bit
+    child_count_at(graph, parent)[0] += 1
     return edge.child
 
 
 cdef uint32_t add_plus(Graph* graph, uint32_t parent) except 0:
     """Makes the `+` child of `parent`, which must not exist."""
     cdef uint32_t child = take_node(graph, parent)
-    graph.nodes[parent].plus = child
+    node_at(graph, parent).plus = child
     return child
 
 
 cdef uint32_t edge_place(const Graph* graph, uint32_t child) noexcept:
     """Where the edge to the literal child is."""
-    cdef const Node* node = &graph.nodes[child]
+    cdef const Node* node = node_at(graph, child)
     cdef Level level = make_level(graph, label_bytes(node), node.length)
     cdef uint32_t place = edge_hash(graph, node.parent, &level) >> graph.edge_shift
     while graph.edges[place].child != child:
@@ -186,19 +226,21 @@ cdef void remove_edge(Graph* graph, uint32_t child) noexcept:
 
 
 cdef bint is_bare(const Node* node) noexcept:
-    return node.value == 0 and node.rest_value == 0 and node.plus == 0 and node.children == 0
+    return node.value == 0 and node.rest_value == 0 and node.plus == 0 and node.literals == 0
 
 
 cdef void prune(Graph* graph, uint32_t node) noexcept:
     """Removes `node` and the nodes above it as far as they hold nothing and lead nowhere."""
     cdef uint32_t parent
-    while node != ROOT and is_bare(&graph.nodes[node]):
-        parent = graph.nodes[node].parent
-        if graph.nodes[parent].plus == node:
-            graph.nodes[parent].plus = 0
+    while node != ROOT and is_bare(node_at(graph, node)):
+        parent = node_at(graph, node).parent
+        if node_at(graph, parent).plus == node:
+            node_at(graph, parent).plus = 0
         else:
             remove_edge(graph, node)
-            graph.nodes[parent].children -= 1
+            child_count_at(graph, parent)[0] -= 1
+            if child_count_at(graph, parent)[0] == 0:
+                node_at(graph, parent).literals = 0
         release_node(graph, node)
         node = parent
     if graph.edge_shift < 32 - EDGES_MIN_BITS and graph.edge_count < graph.edges_capacity // 8:
@@ -206,17 +248,19 @@ cdef void prune(Graph* graph, uint32_t node) noexcept:
 
 
 cdef size_t graph_memory_bytes(const Graph* graph) noexcept:
-    return (<size_t>graph.nodes_capacity * sizeof(Node) + <size_t>graph.edges_capacity * sizeof(Edge)
-            + graph.long_label_bytes)
+    return (<size_t>graph.nodes_capacity * (sizeof(Node) + sizeof(uint32_t))
+            + <size_t>graph.edges_capacity * sizeof(Edge) + graph.long_label_bytes)
 
 
 cdef int check_node(const Graph* graph, uint32_t node) except -1:
-    cdef const Node* checked = &graph.nodes[node]
+    cdef const Node* checked = node_at(graph, node)
     cdef Level level
     assert not is_bare(checked), f"node {node} should have been pruned"
-    if graph.nodes[checked.parent].plus == node:
+    assert (checked.literals == 0) == (child_count_at(graph, node)[0] == 0)
+    if node_at(graph, checked.parent).plus == node:
         return 0
     level = make_level(graph, label_bytes(checked), checked.length)
+    assert node_at(graph, checked.parent).literals & level.bit
     assert find_child(graph, checked.parent, &level, edge_hash(graph, checked.parent, &level)) == node
     return 0
 
@@ -228,12 +272,12 @@ cdef int graph_check(const Graph* graph) except -1:
     while node != 0:
         assert node not in free_nodes, "the chain of free nodes has a loop"
         free_nodes.add(node)
-        node = graph.nodes[node].parent
+        node = node_at(graph, node).parent
     assert graph.node_count + len(free_nodes) + 1 == graph.nodes_end <= graph.nodes_capacity
     for node in range(graph.nodes_end):
         if node not in free_nodes:
-            children += graph.nodes[node].children
+            children += child_count_at(graph, node)[0]
             if node != ROOT:
                 check_node(graph, node)
-    assert children == graph.edge_count < graph.edges_capacity, "children and edges are not the same in number"
+    assert children == graph.edge_count < graph.edges_capacity, "there are more edges than children, or fewer"
     return 0
