@@ -1,0 +1,269 @@
+"""One node's MQTT semantics: sessions, who is connected, what happens when they come and go.
+
+Pure: connections are opened by a shell that gives them bytes and the time, takes their output, and calls
+`advance` when the next timer is due and `end_turn` before it waits again. The same object runs in the
+simulator.
+"""
+
+from collections.abc import Callable
+from math import inf
+from typing import Any, Final
+
+from braidmq.broker.access import Gate
+from braidmq.broker.connection import Connection, Shell
+from braidmq.broker.hub import Hub
+from braidmq.broker.outlet import Outlet
+from braidmq.broker.retained import RetainedMessages
+from braidmq.broker.router import Router
+from braidmq.broker.session import Session
+from braidmq.broker.timers import Timers
+from braidmq.broker.wills import pending_will
+from braidmq.errors import ProtocolError
+from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
+from braidmq.store import Store
+from braidmq.store.records import AWAY, SESSION, SESSION_ENDED, WILL
+from braidmq.topics import validate_topic
+from braidmq.wire import V5, Connack, Connect, Properties, ReasonCode
+
+RETAINED_SWEEP_S: Final = 60.0
+
+
+class Broker:
+    def __init__(
+        self,
+        limits: Limits,
+        store: Store,
+        gate: Gate,
+        make_client_id: Callable[[], str],
+        on_closed: Callable[[Connection, str], None] = lambda connection, why: None,
+    ) -> None:
+        self.limits = limits
+        self.gate = gate
+        self.hub = Hub(limits, store)
+        self.router = Router(self.hub)
+        self.timers = Timers()
+        self.retained = RetainedMessages(self.hub)
+        self.sessions: dict[str, Session] = {}
+        self.connections: set[Connection] = set()
+        self._make_client_id = make_client_id
+        self._on_closed = on_closed
+        self._watched_outlets: set[Outlet] = set()
+        self._sweep_retained()
+
+    # ---- for the shell -------------------------------------------------------------------------------
+
+    def open(self, shell: Shell, peer: str, now: float) -> Connection:
+        """Somebody has connected."""
+        self.hub.now = now
+        connection = Connection(self.hub, self.router, self, shell, peer)
+        self.connections.add(connection)
+        return connection
+
+    def advance(self, now: float) -> None:
+        """Let happen what is due by `now`."""
+        self.hub.now = now
+        self.timers.run_due(now)
+
+    def shut_down(self, now: float) -> None:
+        """Say goodbye to everybody; sessions that last are kept."""
+        self.hub.now = now
+        for connection in list(self.connections):
+            connection.end(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
+
+    # ---- getting in ----------------------------------------------------------------------------------
+
+    def check_connect(self, packet: Connect) -> None:
+        """Raise ProtocolError if the CONNECT asks for what nobody can have here."""
+        limits = self.limits
+        if len(self.connections) > limits.connections_max:
+            raise ProtocolError(ReasonCode.SERVER_BUSY, "too many connections")
+        if len(packet.client_id.encode()) > limits.client_id_bytes_max:
+            raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is too long")
+        if not packet.client_id and not packet.clean_start and packet.version != V5:
+            raise ProtocolError(  # [MQTT-3.1.3-8] of 3.1.1
+                ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "a session that is kept needs a client id"
+            )
+        if len(packet.properties.user_properties) > limits.properties_max:
+            raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many user properties")
+        if packet.will is not None:
+            validate_topic(
+                packet.will.topic, bytes_max=limits.topic_bytes_max, levels_max=limits.topic_levels_max
+            )
+            if len(packet.will.properties.user_properties) > limits.properties_max:
+                raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many user properties in the will")
+            if packet.will.retain and not limits.retained_messages_max:
+                raise ProtocolError(ReasonCode.RETAIN_NOT_SUPPORTED, "retained messages are turned off")
+
+    def establish(self, connection: Connection, packet: Connect, authentication_data: bytes | None) -> None:
+        """The client is admitted: find or make its session, answer, and send what waits."""
+        client_id = packet.client_id or self._make_client_id()
+        session, is_resumed = self._session_for(client_id, packet, connection)
+        connection.session = session
+        self._adopt_wishes(session, packet)
+        keep_alive_s = self._keep_alive(packet)
+        connection.keep_alive(keep_alive_s)
+        properties = self._connack_properties(packet, session, keep_alive_s, authentication_data)
+        connection.promise(Connack(is_resumed, ReasonCode.SUCCESS, properties))
+        receive_maximum = packet.properties.receive_maximum or UINT16_CEILING
+        session.attach(connection, min(receive_maximum, self.limits.inflight_max))
+
+    def _session_for(self, client_id: str, packet: Connect, connection: Connection) -> tuple[Session, bool]:
+        session = self.sessions.get(client_id)
+        if session is not None and session.owner != connection.user:
+            raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "the session belongs to another user")
+        if session is not None:
+            self._take_over(session, ends=packet.clean_start)
+            session = self.sessions.get(client_id)  # taking over may have ended it
+        if session is not None and packet.clean_start:  # [MQTT-3.1.2-4]
+            self.end_session(session)
+            session = None
+        if session is not None:
+            self._resume(session)
+            return session, True
+        if len(self.sessions) >= self.limits.sessions_max:
+            raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many sessions")
+        session = self.sessions[client_id] = Session(self.hub, client_id, connection.user)
+        return session, False
+
+    def _take_over(self, session: Session, *, ends: bool) -> None:
+        other = session.outlet
+        if isinstance(other, Connection):  # [MQTT-3.1.4-3]
+            if not ends and session.will is not None and session.will.delay_s:
+                session.will = None  # the session goes on, so a delayed will is not due [MQTT-3.1.3-9]
+            other.end(ReasonCode.SESSION_TAKEN_OVER, "the client has connected again")
+
+    def _resume(self, session: Session) -> None:
+        if session.expiry_timer is not None:
+            session.expiry_timer.cancel()
+            session.expiry_timer = None
+        if session.will_timer is not None:
+            session.will_timer.cancel()
+            session.will_timer = None
+        session.will = None
+        self.remember(session, AWAY, 0.0)
+
+    def _adopt_wishes(self, session: Session, packet: Connect) -> None:
+        session.will = pending_will(packet.will) if packet.will is not None else None
+        if packet.version == V5:
+            expiry_s = packet.properties.session_expiry_s or 0
+        else:
+            expiry_s = 0 if packet.clean_start else UINT32_CEILING
+        self.change_expiry(session, expiry_s)
+        self.remember(session, WILL, session.will, 0.0)
+
+    def change_expiry(self, session: Session, expiry_s: int) -> None:
+        """How long the session outlives its connection, within our own limit."""
+        granted_s = min(expiry_s, self.limits.session_expiry_s_max)
+        session.expiry_s = inf if granted_s == UINT32_CEILING else float(granted_s)
+        session.remember(granted_s > 0)
+        self.remember(session, SESSION, session.owner, session.expiry_s)
+
+    def _keep_alive(self, packet: Connect) -> int:
+        limits = self.limits
+        if packet.version != V5:
+            return packet.keep_alive_s
+        if limits.server_keep_alive_s:
+            return limits.server_keep_alive_s
+        if limits.keep_alive_s_max and not 0 < packet.keep_alive_s <= limits.keep_alive_s_max:
+            return limits.keep_alive_s_max
+        return packet.keep_alive_s
+
+    def _connack_properties(
+        self, packet: Connect, session: Session, keep_alive_s: int, authentication_data: bytes | None
+    ) -> Properties:
+        limits = self.limits
+        asked_expiry_s = packet.properties.session_expiry_s or 0
+        granted_expiry_s = UINT32_CEILING if session.expiry_s == inf else int(session.expiry_s)
+        return Properties(
+            session_expiry_s=granted_expiry_s if granted_expiry_s != asked_expiry_s else None,
+            receive_maximum=limits.receive_maximum if limits.receive_maximum != UINT16_CEILING else None,
+            retain_available=None if limits.retained_messages_max else False,
+            maximum_packet_size_bytes=limits.packet_bytes_max,
+            assigned_client_id=None if packet.client_id else session.client_id,  # [MQTT-3.1.3-7]
+            topic_alias_maximum=limits.topic_alias_max or None,
+            server_keep_alive_s=keep_alive_s if keep_alive_s != packet.keep_alive_s else None,
+            authentication_method=packet.properties.authentication_method,
+            authentication_data=authentication_data,
+        )
+
+    # ---- going ---------------------------------------------------------------------------------------
+
+    def closed(self, connection: Connection, why: str, *, was_open: bool) -> None:
+        """A connection is over; its session may live on."""
+        self.connections.discard(connection)
+        self._watched_outlets.discard(connection)
+        session = connection.session
+        if was_open and session.outlet is connection:
+            session.detach()
+            self._settle_absence(session)
+        self._on_closed(connection, why)
+
+    def _settle_absence(self, session: Session) -> None:
+        """The client has gone: send its will and end its session, now or when it is time."""
+        now = self.hub.now
+        if session.expiry_s == 0:
+            self.end_session(session)
+            return
+        self.remember(session, AWAY, now)
+        if session.will is not None:
+            if session.will.delay_s == 0:
+                self._send_will(session)
+            else:  # [MQTT-3.1.3-9]
+                due_s = now + session.will.delay_s
+                session.will_timer = self.timers.set(due_s, lambda: self._send_will(session))
+                self.remember(session, WILL, session.will, due_s)
+        if session.expiry_s != inf:
+            session.expiry_timer = self.timers.set(now + session.expiry_s, lambda: self.end_session(session))
+
+    def _send_will(self, session: Session) -> None:
+        will, session.will, session.will_timer = session.will, None, None
+        assert will is not None
+        self.remember(session, WILL, None, 0.0)
+        topic = will.topic.decode()
+        if self.gate.checks_topics and not self.gate.may_publish(session.owner, session.client_id, topic):
+            self.hub.count_drop("not_authorized")
+            return
+        message = will.message(session.client_id, self.hub.now)
+        if message.retain:
+            self.retained.keep(message)  # a will that can't be retained is still delivered
+        self.router.publish(message, session)
+
+    def end_session(self, session: Session) -> None:
+        """The session is over: nothing of it remains, but its will is sent and its group's work goes on."""
+        for timer in (session.expiry_timer, session.will_timer):
+            if timer is not None:
+                timer.cancel()
+        if session.will is not None:
+            self._send_will(session)  # [MQTT-3.1.2-8] at the latest when the session ends
+        for subscription in session.subscriptions.values():
+            self.router.unsubscribe(subscription)
+        session.subscriptions.clear()
+        del self.sessions[session.client_id]
+        self.remember(session, SESSION_ENDED)
+        for message, target in session.abandon():
+            target.group.redeliver(message)
+
+    # ---- the rest ------------------------------------------------------------------------------------
+
+    def watch_congestion(self, outlet: Outlet) -> None:
+        """Somebody reads too slowly: give it some time, then stop holding up those who write to it."""
+        if outlet not in self._watched_outlets:
+            self._watched_outlets.add(outlet)
+            self._watch(outlet)
+
+    def _watch(self, outlet: Outlet) -> None:
+        due_s = outlet.congested_at_s + self.limits.slow_subscriber_patience_ms / 1000
+        if outlet.congested and not outlet.impatient and due_s > self.hub.now:
+            self.timers.set(due_s, lambda: self._watch(outlet))
+            return
+        self._watched_outlets.discard(outlet)
+        outlet.lose_patience()
+
+    def _sweep_retained(self) -> None:
+        self.retained.expire()
+        self.timers.set(self.hub.now + RETAINED_SWEEP_S, self._sweep_retained)
+
+    def remember(self, session: Session, kind: int, *details: Any) -> None:
+        """Note a change of a session for the store, if it outlives its connection."""
+        if session.is_remembered:
+            self.hub.journal.append((kind, session.client_id, *details))

@@ -1,0 +1,312 @@
+"""One client's connection: the packets that need thought. What is per message happens in the lane, in C.
+
+A connection is a small state machine: it awaits CONNECT, perhaps authenticates, is open, and is closed. Which
+packet may come in which state is the table HANDLERS; anything else is a protocol error. It asks its `Shell`
+for what only a transport can do, and never waits.
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from braidmq.broker.access import Admitted, Challenge, Exchange, Refused, Verdict
+from braidmq.broker.lane import Lane
+from braidmq.broker.message import Message
+from braidmq.broker.outlet import Outlet
+from braidmq.broker.subscribing import subscribe, unsubscribe
+from braidmq.broker.timers import Timer
+from braidmq.errors import ProtocolError
+from braidmq.wire import (
+    NO_PROPERTIES,
+    V5,
+    Acknowledgement,
+    Auth,
+    Connack,
+    Connect,
+    Disconnect,
+    PacketType,
+    Pingreq,
+    Pingresp,
+    Properties,
+    Puback,
+    Pubcomp,
+    Pubrec,
+    Pubrel,
+    ReasonCode,
+    Subscribe,
+    Unsubscribe,
+    connect_answer_version,
+    decode,
+)
+
+if TYPE_CHECKING:
+    from braidmq.broker.broker import Broker
+
+KEEP_ALIVE_GRACE: Final = 1.5  # [MQTT-3.1.2-22]
+
+
+class Shell(Protocol):
+    """What a connection asks of its transport."""
+
+    def close(self) -> None:
+        """Write what is in the output, then close."""
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class State(Enum):
+    AWAITS_CONNECT = auto()
+    AUTHENTICATES = auto()
+    OPEN = auto()
+    CLOSED = auto()
+
+
+class Connection(Lane):
+    """The broker's end of one network connection."""
+
+    def __init__(self, hub: Any, router: Any, broker: "Broker", shell: Shell, peer: str) -> None:
+        super().__init__(hub, router)
+        self.broker = broker
+        self.shell: Shell = shell
+        self.peer = peer
+        self.state = State.AWAITS_CONNECT
+        self.connect: Connect | None = None
+        self.exchange: Exchange | None = None
+        self.user: str | None = None
+        self.keep_alive_s = 0
+        self._waits_for = 0
+        self._timer: Timer | None = broker.timers.set(
+            hub.now + hub.limits.connect_timeout_s, self._connect_timed_out
+        )
+
+    # ---- packets -------------------------------------------------------------------------------------
+
+    def handle(self, first: int, body: bytes) -> None:
+        if self.state is State.AWAITS_CONNECT:
+            if first >> 4 != PacketType.CONNECT:
+                self.close("the first packet is no CONNECT")  # [MQTT-3.1.0-1]
+                return
+            # A CONNECT that can't be read is still answered in its own version, if that much can be read.
+            self.speak(connect_answer_version(body))
+            self.state = State.AUTHENTICATES
+            packet = decode(first, body, self.version)
+            assert isinstance(packet, Connect)
+            self._connect(packet)
+            return
+        packet = decode(first, body, self.version)
+        handler = HANDLERS[self.state].get(type(packet))
+        if handler is None:
+            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} can't come here")
+        handler(self, packet)
+
+    def _acknowledge(self, packet: Acknowledgement) -> None:
+        self.settle(FIRST_BYTES[type(packet)], packet.packet_id, packet.reason)
+
+    def _ping(self, packet: Pingreq) -> None:
+        self.send(Pingresp())
+
+    def _disconnect(self, packet: Disconnect) -> None:
+        expiry_s = packet.properties.session_expiry_s
+        if expiry_s is not None:
+            if self.session.expiry_s == 0 and expiry_s != 0:  # [MQTT-3.14.2-2]
+                raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "this session can't be made to last")
+            self.broker.change_expiry(self.session, expiry_s)
+        if packet.reason != ReasonCode.DISCONNECT_WITH_WILL_MESSAGE:
+            self.session.will = None  # [MQTT-3.14.4-3]
+        self.close("the client has said goodbye")
+
+    # ---- getting in ----------------------------------------------------------------------------------
+
+    def _connect(self, packet: Connect) -> None:
+        self.connect = packet
+        self._speak_as_told(packet)
+        self.broker.check_connect(packet)
+        method = packet.properties.authentication_method
+        if method is None:
+            self._judge(self.broker.gate.admit(packet))
+            return
+        self.exchange = self.broker.gate.exchange(method)
+        if self.exchange is None:
+            raise ProtocolError(ReasonCode.BAD_AUTHENTICATION_METHOD, f"no authentication method {method!r}")
+        self._judge(self.exchange.step(packet.properties.authentication_data))
+
+    def _speak_as_told(self, packet: Connect) -> None:
+        properties = packet.properties
+        alias_max = min(properties.topic_alias_maximum or 0, self.hub.limits.topic_alias_outbound_max)
+        if properties.maximum_packet_size_bytes is None:
+            self.speak(packet.version, alias_max=alias_max)
+        else:
+            self.speak(packet.version, properties.maximum_packet_size_bytes, alias_max)
+
+    def _judge(self, verdict: Verdict) -> None:
+        """Go on as the gate has decided, in the first authentication or a later one."""
+        match verdict:
+            case Admitted(user=user, data=data):
+                if self.state is State.OPEN:
+                    self._readmitted(user, data)
+                else:
+                    self._admitted(user, data)
+            case Challenge(data=data):
+                self.send(Auth(ReasonCode.CONTINUE_AUTHENTICATION, self._auth_properties(data)))
+            case Refused(reason=reason, detail=detail):
+                raise ProtocolError(reason, detail)
+
+    def _auth_properties(self, data: bytes | None) -> Properties:
+        assert self.connect is not None
+        return Properties(
+            authentication_method=self.connect.properties.authentication_method, authentication_data=data
+        )
+
+    def _authenticate(self, packet: Auth) -> None:
+        assert self.connect is not None
+        if packet.properties.authentication_method != self.connect.properties.authentication_method:
+            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "AUTH changes the method")  # [MQTT-4.12.0-5]
+        if packet.reason == ReasonCode.RE_AUTHENTICATE and self.state is State.OPEN:
+            self.exchange = self.broker.gate.exchange(packet.properties.authentication_method or "")
+        elif packet.reason != ReasonCode.CONTINUE_AUTHENTICATION:
+            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "AUTH has a reason that only a server gives")
+        if self.exchange is None:
+            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "AUTH, and nothing was asked")
+        self._judge(self.exchange.step(packet.properties.authentication_data))
+
+    def _readmitted(self, user: str | None, data: bytes | None) -> None:
+        if user != self.user:
+            raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "re-authentication as somebody else")
+        self.exchange = None
+        self.send(Auth(ReasonCode.SUCCESS, self._auth_properties(data)))
+
+    def _admitted(self, user: str | None, data: bytes | None) -> None:
+        assert self.connect is not None
+        self.exchange = None
+        self.user = user
+        self.broker.establish(self, self.connect, data)
+        self.state = State.OPEN
+        self.is_open = True
+        self.input_bytes_max = self.hub.limits.packet_bytes_max
+        if self.broker.gate.checks_topics:
+            self.rights = {}
+
+    def keep_alive(self, interval_s: int) -> None:
+        """Close when nothing is heard of the client for one and a half intervals; 0 = never."""
+        self.keep_alive_s = interval_s
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if interval_s:
+            self._watch()
+
+    def _watch(self) -> None:
+        due_s = self.received_at_s + self.keep_alive_s * KEEP_ALIVE_GRACE
+        if due_s > self.hub.now:
+            self._timer = self.broker.timers.set(due_s, self._watch)
+        else:
+            self.end(ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing heard for one and a half times the keep alive")
+
+    def _connect_timed_out(self) -> None:
+        self.close("no CONNECT in time")
+
+    # ---- the end -------------------------------------------------------------------------------------
+
+    def fail(self, error: ProtocolError) -> None:
+        """The client has broken the protocol, or can't have what it wants."""
+        self.end(error.reason, error.detail)
+
+    def end(self, reason: int, detail: str) -> None:
+        """Tell the client why, as far as its protocol version can, and close."""
+        if self.state is State.OPEN:
+            if self.version == V5:  # [MQTT-3.14.0-1] and only after CONNACK
+                self.send(Disconnect(reason, self._reason_string(detail)))
+        elif self.state is State.AUTHENTICATES:
+            self._refuse_connect(reason, detail)
+        self.close(detail)
+
+    def _refuse_connect(self, reason: int, detail: str) -> None:
+        # MQTT 3 has words for few refusals; a malformed CONNECT is answered by closing [MQTT-3.1.4-1].
+        if self.version == V5:
+            self.send(Connack(False, reason, self._reason_string(detail)))
+        elif reason not in (ReasonCode.MALFORMED_PACKET, ReasonCode.PROTOCOL_ERROR):
+            self.send(Connack(False, reason))  # [MQTT-3.2.2-6] session present is 0
+
+    def _reason_string(self, detail: str) -> Properties:
+        """Why, in words, unless the client does not want to read it or it does not fit."""
+        wanted = self.connect is None or self.connect.properties.request_problem_information is not False
+        if not wanted or not self.fits(len(detail.encode()) + REASON_STRING_OVERHEAD_BYTES):
+            return NO_PROPERTIES
+        return Properties(reason_string=detail)
+
+    def close(self, why: str) -> None:
+        """End the connection from this side."""
+        if self.state is State.CLOSED:
+            return
+        self.lost(why)
+        self.shell.close()
+
+    def lost(self, why: str) -> None:
+        """The connection is over, whoever ended it."""
+        if self.state is State.CLOSED:
+            return
+        was_open = self.state is State.OPEN
+        self.state = State.CLOSED
+        self.is_open = False
+        self.is_finished = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.exchange = None
+        self.drained()
+        self.broker.closed(self, why, was_open=was_open)
+
+    # ---- back-pressure -------------------------------------------------------------------------------
+
+    def wait_for(self, outlet: Outlet) -> None:
+        """Stop reading until `outlet`, which this connection fills, has drained or is given up."""
+        if self.state is not State.OPEN:
+            return
+        self.broker.watch_congestion(outlet)
+        outlet.add_waiting(self)
+        self._waits_for += 1
+        if self._waits_for == 1:
+            self.shell.pause_reading()
+
+    def feed_on(self) -> None:
+        """Somebody whose output was full has drained."""
+        self._waits_for -= 1
+        if self._waits_for == 0 and self.state is State.OPEN:
+            self.shell.resume_reading()
+
+    def output_drained(self) -> None:
+        """The shell has written so much that there is room again."""
+        if self.congested and self.is_drained():
+            self.drained()
+        if self.session is not None and self.state is State.OPEN:
+            self.session.has_room_again()
+
+    # ---- questions of the lane -----------------------------------------------------------------------
+
+    def may_publish(self, topic: bytes) -> bool:
+        return self.broker.gate.may_publish(self.user, self.session.client_id, topic.decode())
+
+    def keep_retained(self, message: Message) -> bool:
+        return self.broker.retained.keep(message)
+
+
+REASON_STRING_OVERHEAD_BYTES: Final = 16
+
+FIRST_BYTES: Final[dict[type, int]] = {Puback: 0x40, Pubrec: 0x50, Pubrel: 0x62, Pubcomp: 0x70}
+
+_Handler = Callable[[Any, Any], None]
+HANDLERS: Final[dict[State, dict[type, _Handler]]] = {
+    State.AUTHENTICATES: {Auth: Connection._authenticate, Disconnect: lambda self, _: self.close("gave up")},
+    State.OPEN: {
+        Puback: Connection._acknowledge,
+        Pubrec: Connection._acknowledge,
+        Pubrel: Connection._acknowledge,
+        Pubcomp: Connection._acknowledge,
+        Subscribe: subscribe,
+        Unsubscribe: unsubscribe,
+        Pingreq: Connection._ping,
+        Disconnect: Connection._disconnect,
+        Auth: Connection._authenticate,
+    },
+}

@@ -1,0 +1,39 @@
+cdef enum Drop:
+    # Why a message did not reach somebody who wanted it. `DROP_NAMES` in hub.pyx has the same order.
+    DROP_SLOW_SUBSCRIBER     # QoS 0, and the connection's output is full
+    DROP_QUEUE_FULL          # QoS 1/2, and the session's queue is full (the publisher is told 0x97)
+    DROP_EXPIRED             # its message expiry ran out while it waited
+    DROP_PACKET_TOO_LARGE    # larger than the client's Maximum Packet Size
+    DROP_NOT_AUTHORIZED      # the publisher may not publish there
+    DROP_SESSION_ENDED       # still queued when the session ended
+    DROP_REJECTED            # the receiver answered with a reason of 0x80 or more
+    DROP_KINDS
+
+
+cdef class Hub:
+    cdef public double now                  # seconds on the shell's monotonic clock; set before every input
+    cdef readonly object limits             # braidmq.limits.Limits
+    cdef readonly list dirty                # outlets with bytes that the shell has yet to write
+    cdef readonly list journal              # "remember this" records of the turn; None when nobody keeps them
+    cdef readonly list held_outlets         # outlets that hold bytes back until the turn's records are kept
+    cdef readonly bint holding              # acks and QoS 1/2 deliveries wait for the store
+    cdef readonly object store
+
+    # Limits that the hot path reads, as C values.
+    cdef Py_ssize_t packet_bytes_max
+    cdef Py_ssize_t topic_bytes_max
+    cdef int topic_levels_max
+    cdef int properties_max
+    cdef int receive_maximum
+    cdef Py_ssize_t output_bytes_max
+    cdef Py_ssize_t queue_messages_max
+    cdef Py_ssize_t queue_bytes_max
+
+    cdef long long publishes_received
+    cdef long long publishes_sent
+    cdef long long bytes_received
+    cdef long long bytes_sent
+    cdef long long dropped[DROP_KINDS]
+
+    cdef inline void drop(self, Drop reason, long long count) noexcept:
+        self.dropped[<int>reason] += count

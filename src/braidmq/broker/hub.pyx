@@ -1,0 +1,69 @@
+"""What all connections and sessions of one broker share on the hot path: time, limits, counters, the turn.
+
+A turn is what the broker does between two waits of the event loop. During it, changes that must survive are
+noted in `journal`, and whatever promises them to a client (acknowledgements, QoS 1 and 2 deliveries) is held
+back in the outlets; `end_turn` hands the records to the store, and what was held leaves once the store has
+said that they are kept. A store that keeps nothing beyond the process is immediate: then nothing is held
+and no records are made.
+"""
+
+from functools import partial
+
+DROP_NAMES = (
+    "slow_subscriber",
+    "queue_full",
+    "expired",
+    "packet_too_large",
+    "not_authorized",
+    "session_ended",
+    "rejected",
+)
+
+
+cdef class Hub:
+    def __init__(self, limits, store):
+        self.now = 0.0
+        self.limits = limits
+        self.dirty = []
+        self.held_outlets = []
+        self.store = store
+        self.holding = not store.immediate
+        self.journal = None if store.immediate else []
+        self.packet_bytes_max = limits.packet_bytes_max
+        self.topic_bytes_max = limits.topic_bytes_max
+        self.topic_levels_max = limits.topic_levels_max
+        self.properties_max = limits.properties_max
+        self.receive_maximum = limits.receive_maximum
+        self.output_bytes_max = limits.output_bytes_max
+        self.queue_messages_max = limits.queue_messages_max
+        self.queue_bytes_max = limits.queue_bytes_max
+
+    def end_turn(self):
+        """Hand the turn's records to the store; what waits for them is released when they are kept."""
+        if not self.journal and not self.held_outlets:
+            return
+        records, self.journal = self.journal, []
+        held = [(outlet, outlet.take_held()) for outlet in self.held_outlets]
+        self.held_outlets = []
+        self.store.commit(records, partial(self.release, held))
+
+    def release(self, list held not None):
+        """The store has kept a turn: let out what was held for it."""
+        for outlet, taken in held:
+            outlet.release_held(taken)
+
+    def count_drop(self, str reason not None, long long count=1):
+        """Count messages that the control plane dropped, under one of `DROP_NAMES`."""
+        self.dropped[DROP_NAMES.index(reason)] += count
+
+    def counters(self):
+        """All counters by name, as of now."""
+        counts = {
+            "publishes_received": self.publishes_received,
+            "publishes_sent": self.publishes_sent,
+            "bytes_received": self.bytes_received,
+            "bytes_sent": self.bytes_sent,
+        }
+        for index, name in enumerate(DROP_NAMES):
+            counts[f"dropped_{name}"] = self.dropped[index]
+        return counts

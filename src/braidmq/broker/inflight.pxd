@@ -1,0 +1,30 @@
+from braidmq.broker.message cimport Message
+
+cdef enum Stage:
+    FREE = 0
+    AWAITS_PUBACK      # QoS 1, sent
+    AWAITS_PUBREC      # QoS 2, sent
+    AWAITS_PUBCOMP     # QoS 2, received by the client; the message itself is no longer needed
+
+cdef struct Slot:
+    void* message              # owned reference to a Message, or None once PUBREC came
+    void* target               # owned reference to a Target
+    unsigned long long sequence    # the delivery's number in its session: its order, and its name in the store
+    unsigned short packet_id
+    unsigned char stage
+    unsigned char retain
+
+
+cdef class Inflight:
+    cdef Slot* slots
+    cdef int capacity          # a power of two, or 0
+    cdef readonly int count
+    cdef unsigned short last_packet_id
+
+    cdef int add(self, Message message, object target, int qos, bint retain, unsigned long long sequence) except -1
+    cdef Slot* find(self, unsigned int packet_id) noexcept
+    cdef void received(self, Slot* slot) noexcept
+    cdef void remove(self, Slot* slot) noexcept
+    cdef int grow(self) except -1
+    cdef void shrink(self) noexcept
+    cdef list in_order(self)

@@ -1,0 +1,6 @@
+class Inflight:
+    @property
+    def count(self) -> int: ...
+    def restore(
+        self, packet_id: int, message: object, target: object, stage: int, retain: bool, sequence: int
+    ) -> None: ...

@@ -1,0 +1,72 @@
+from braidmq.broker.message cimport Message
+from braidmq.broker.outlet cimport Forwarded, Outlet
+from braidmq.broker.router cimport Fanout, Group, Router
+from braidmq.broker.session cimport Session, Target
+from braidmq.wire.buffer cimport ByteBuffer
+
+
+cdef struct Run:
+    # Consecutive QoS 0 frames in the read buffer that all go to the same Fanout.
+    const unsigned char* start
+    const unsigned char* end
+    const unsigned char* topic           # of the last frame
+    Py_ssize_t topic_bytes
+    Py_ssize_t largest_frame_bytes
+    long long count
+
+
+cdef struct Incoming:
+    # A PUBLISH as it lies in the read buffer.
+    int qos
+    bint retain
+    unsigned int packet_id
+    const unsigned char* topic
+    Py_ssize_t topic_bytes
+    const unsigned char* properties
+    Py_ssize_t properties_bytes
+    const unsigned char* payload
+    Py_ssize_t payload_bytes
+
+
+cdef class Lane(Outlet):
+    cdef public Session session          # None until CONNECT is accepted
+    cdef readonly Router router
+    cdef public bint is_open             # CONNECT is accepted: PUBLISH and acknowledgements may come
+    cdef public bint is_parked           # input waits: it is kept and not looked at
+    cdef public bint is_finished         # no input is looked at any more
+    cdef public bint takes_fast_lane     # False makes every PUBLISH take the general way (for tests)
+    cdef public double received_at_s     # when the client was last heard of
+    cdef public Py_ssize_t input_bytes_max     # the largest packet accepted in this state
+    cdef public dict rights              # topic -> may publish there; None when everybody may
+    cdef ByteBuffer partial              # the beginning of a frame whose rest has yet to come
+    cdef Py_ssize_t partial_frame_bytes  # how long that frame will be; 0 if its length is not yet known
+    cdef dict inbound_aliases            # alias -> topic, as told by the client; None until the first
+    cdef Run run
+    cdef Fanout run_fanout
+    cdef ByteBuffer translated           # the run in the other protocol version, while it is being forwarded
+    cdef Outlet full_outlet              # somebody whose output this connection has filled
+
+    cpdef object receive_buffer(self)
+    cpdef int received(self, Py_ssize_t count, double now) except -1
+    cdef Py_ssize_t parse(self, const unsigned char* data, Py_ssize_t size) except -1
+    cdef int dispatch(self, const unsigned char* frame, Py_ssize_t header_bytes, Py_ssize_t frame_bytes) except -1
+    cdef bint extend_run(self, const unsigned char* frame, Py_ssize_t header_bytes, Py_ssize_t frame_bytes) except -1
+    cdef int end_run(self) except -1
+    cdef int forward_run(self, Target target) except -1
+    cdef int share_run(self, Group group) except -1
+    cdef int forward_frames(self, Target target, const unsigned char* frames, Py_ssize_t size, long long count,
+                            Py_ssize_t largest_frame_bytes) except -1
+    cdef bint acknowledged(self, unsigned char first, const unsigned char* body, Py_ssize_t body_bytes) except -1
+    cdef int publish_general(self, unsigned char first, const unsigned char* body, Py_ssize_t body_bytes) except -1
+    cdef Message read_message(self, Incoming* incoming)
+    cdef int take_qos0(self, Message message) except -1
+    cdef int take_qos1(self, Message message, unsigned int packet_id) except -1
+    cdef int take_qos2(self, Message message, unsigned int packet_id) except -1
+    cdef int distribute(self, Message message) except -1
+    cdef int answer(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1
+    cdef bytes resolve_topic(self, Incoming* incoming, unsigned int alias)
+    cdef bint may_publish_to(self, bytes topic) except -1
+    cdef Py_ssize_t take_in(self, const unsigned char* data, Py_ssize_t size) except -1
+    cdef bint settled(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1
+    cdef int check_topic(self, bytes topic) except -1
+    cdef int begin_answer(self) except -1

@@ -1,0 +1,26 @@
+from braidmq.wire.buffer cimport ByteBuffer
+
+
+cdef class Message:
+    cdef readonly bytes topic            # UTF-8, validated
+    cdef readonly bytes payload
+    cdef readonly bytes properties       # the MQTT 5 properties passed on as they came: no alias, expiry or subscription id
+    cdef readonly int qos                # as published
+    cdef readonly bint retain            # as published
+    cdef readonly double expires_at_s    # on the hub's clock; 0 = never
+    cdef readonly str publisher          # client id, or None for messages of the broker itself
+
+    cdef inline Py_ssize_t cost(self) noexcept:
+        # What the message holds in memory, roughly: its bytes and the objects around them.
+        return len(self.topic) + len(self.payload) + len(self.properties) + 200
+
+
+cdef Message new_message(bytes topic, bytes payload, bytes properties, int qos, bint retain,
+                         double expires_at_s, str publisher)
+
+# Bytes of the PUBLISH frame that write_publish would write, from the first byte on.
+cdef Py_ssize_t publish_size(Message message, bint is_v5, int qos, bytes identifiers, int alias,
+                             bint topic_known) noexcept
+
+cdef int write_publish(ByteBuffer out, Message message, bint is_v5, int qos, bint retain, bint dup, int packet_id,
+                       bytes identifiers, int alias, bint topic_known, double now) except -1

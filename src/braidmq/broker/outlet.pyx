@@ -1,0 +1,193 @@
+"""The output side of one connection: frames gather here until the shell writes them.
+
+Memory is bounded. Up to `output_bytes_max` everything is taken. Above it the connection is congested: QoS 0
+is still taken, but whoever feeds it is asked to stop reading, so that the publisher feels the subscriber's
+pace. When that has lasted too long (`impatient`), or twice the limit is reached, QoS 0 is dropped and
+counted. QoS 1 and 2 never go past the limit: they wait in the session.
+"""
+
+from braidmq.broker.hub cimport DROP_EXPIRED, DROP_PACKET_TOO_LARGE, DROP_SLOW_SUBSCRIBER, Hub
+from braidmq.broker.message cimport Message, publish_size, write_publish
+from braidmq.wire.buffer cimport ByteBuffer
+
+from braidmq.wire import encode
+
+cdef enum:
+    UNLIMITED_BYTES = 0x7FFFFFFF
+
+
+cdef class Outlet:
+    def __cinit__(self, Hub hub not None, *args, **kwargs):
+        self.hub = hub
+        self.out = ByteBuffer.__new__(ByteBuffer)
+        self.held = ByteBuffer.__new__(ByteBuffer)
+        self.version = 4
+        self.client_packet_bytes_max = UNLIMITED_BYTES
+
+    def speak(self, int version, Py_ssize_t packet_bytes_max=UNLIMITED_BYTES, int alias_max=0):
+        """The client has told, in its CONNECT, which version it speaks and what it accepts."""
+        self.version = version
+        self.is_v5 = version >= 5
+        self.client_packet_bytes_max = packet_bytes_max
+        self.alias_max = alias_max
+
+    def fits(self, Py_ssize_t size):
+        """Whether the client accepts a packet of that many bytes."""
+        return size <= self.client_packet_bytes_max
+
+    @property
+    def output(self):
+        """The bytes that may leave now; the shell takes them from there."""
+        return self.out
+
+    # ---- packets -------------------------------------------------------------------------------------
+
+    def send(self, packet):
+        """Send a packet that promises nothing."""
+        self.out.write(encode(packet, self.version))
+        self.mark()
+
+    def promise(self, packet):
+        """Send a packet that may leave only after this turn's records are kept."""
+        self.promises().write(encode(packet, self.version))
+
+    cdef ByteBuffer promises(self):
+        """Where frames go that may leave only after this turn's records are kept."""
+        if not self.hub.holding:
+            self.mark()
+            return self.out
+        if not self.is_holding:
+            self.is_holding = True
+            self.hub.held_outlets.append(self)
+        return self.held
+
+    cdef int acknowledge(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1:
+        """Append PUBACK, PUBREC, PUBREL or PUBCOMP; success is left out, as every version may."""
+        cdef ByteBuffer out = self.promises()
+        cdef unsigned char* cursor = out.reserve(5)
+        cdef bint with_reason = reason != 0 and self.is_v5
+        cursor[0] = first
+        cursor[1] = 3 if with_reason else 2
+        cursor[2] = <unsigned char>(packet_id >> 8)
+        cursor[3] = <unsigned char>packet_id
+        if with_reason:
+            cursor[4] = <unsigned char>reason
+        out.tail += 5 if with_reason else 4
+        return 0
+
+    # ---- holding -------------------------------------------------------------------------------------
+
+    def take_held(self):
+        """What this turn holds back, for `release_held` once the turn is kept."""
+        taken = (self.held.take(), self.held_acks)
+        self.held_acks = 0
+        self.is_holding = False
+        return taken
+
+    def release_held(self, tuple taken not None):
+        self.out.write(taken[0])
+        self.mark()
+        self.answers_released(taken[1])
+
+    def answers_released(self, int count):
+        """Answers to `count` inbound publishes are on their way."""
+
+    # ---- messages ------------------------------------------------------------------------------------
+
+    cdef Forwarded forward(self, const unsigned char* frames, Py_ssize_t size, long long messages) except *:
+        """Append ready QoS 0 frames, unless the output is full."""
+        cdef Py_ssize_t pending = self.pending_bytes()
+        cdef Py_ssize_t limit = self.hub.output_bytes_max
+        if pending >= limit and (self.impatient or pending + size > 2 * limit):
+            self.hub.drop(DROP_SLOW_SUBSCRIBER, messages)
+            return DROPPED
+        self.out.append(frames, size)
+        self.mark()
+        self.hub.publishes_sent += messages
+        if pending + size < limit:
+            return TAKEN
+        return self.overfull()
+
+    cdef Forwarded send_qos0(self, Message message, bint retain, bytes identifiers) except *:
+        cdef Py_ssize_t pending = self.pending_bytes()
+        cdef Py_ssize_t limit = self.hub.output_bytes_max
+        if pending >= limit and (self.impatient or pending > 2 * limit):
+            self.hub.drop(DROP_SLOW_SUBSCRIBER, 1)
+            return DROPPED
+        if not self.publish(self.out, message, 0, retain, False, 0, identifiers):
+            return DROPPED
+        self.mark()
+        if self.pending_bytes() < limit:
+            return TAKEN
+        return self.overfull()
+
+    cdef bint publish(self, ByteBuffer out, Message message, int qos, bint retain, bint dup, int packet_id,
+                      bytes identifiers) except -1:
+        """Append a PUBLISH; False if it was dropped (and counted) because it is too old or too large."""
+        cdef int alias = 0
+        cdef bint topic_known = False
+        if message.expires_at_s and self.hub.now >= message.expires_at_s:
+            self.hub.drop(DROP_EXPIRED, 1)  # [MQTT-3.3.2-5]
+            return False
+        # A held frame may leave after a later unheld one, so only frames sent at once may define an alias.
+        if self.alias_max and not self.hub.holding:
+            alias = self.alias_for(message.topic, &topic_known)
+        if self.client_packet_bytes_max != UNLIMITED_BYTES and publish_size(
+            message, self.is_v5, qos, identifiers, alias, topic_known
+        ) > self.client_packet_bytes_max:
+            if alias and not topic_known:
+                del self.aliases[message.topic]
+            self.hub.drop(DROP_PACKET_TOO_LARGE, 1)  # [MQTT-3.1.2-25]
+            return False
+        write_publish(out, message, self.is_v5, qos, retain, dup, packet_id, identifiers, alias, topic_known,
+                      self.hub.now)
+        self.hub.publishes_sent += 1
+        return True
+
+    cdef int alias_for(self, bytes topic, bint* known) except -1:
+        """The alias to send with `topic`, 0 for none; aliases go to the first topics and stay theirs."""
+        if self.aliases is None:
+            self.aliases = {}
+        found = self.aliases.get(topic)
+        if found is not None:
+            known[0] = True
+            return found
+        if len(self.aliases) >= self.alias_max:
+            return 0
+        self.aliases[topic] = len(self.aliases) + 1  # [MQTT-3.1.2-26] never above the client's maximum
+        return len(self.aliases)
+
+    cdef Forwarded overfull(self) noexcept:
+        """The output has gone over its limit."""
+        if not self.congested:
+            self.congested = True
+            self.congested_at_s = self.hub.now
+        return TAKEN if self.impatient else TAKEN_FULL
+
+    # ---- congestion ----------------------------------------------------------------------------------
+
+    def add_waiting(self, feeder):
+        """`feeder` has paused its reading; it is told when this output has drained."""
+        if self.waiting_feeders is None:
+            self.waiting_feeders = []
+        self.waiting_feeders.append(feeder)
+
+    def lose_patience(self):
+        """Congested for too long: let the feeders go on, and drop QoS 0 until the output has drained."""
+        if self.congested:
+            self.impatient = True
+            self._wake_feeders()
+
+    def drained(self):
+        """The output has fallen to less than half of its limit: everybody may go on."""
+        self.congested = False
+        self.impatient = False
+        self._wake_feeders()
+
+    def is_drained(self):
+        return self.pending_bytes() < self.hub.output_bytes_max // 2
+
+    def _wake_feeders(self):
+        feeders, self.waiting_feeders = self.waiting_feeders, None
+        for feeder in feeders or ():
+            feeder.feed_on()

@@ -1,0 +1,75 @@
+"""Retained messages: at most one a topic, bounded in number and bytes, gone when they expire."""
+
+import heapq
+
+from braidmq.broker.hub import Hub
+from braidmq.broker.message import Message
+from braidmq.store.records import RETAINED
+from braidmq.topics import TopicTree
+
+
+class RetainedMessages:
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._tree = TopicTree()
+        self._expiries: list[tuple[float, bytes]] = []
+        self.held_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._tree)
+
+    def keep(self, message: Message) -> bool:
+        """Keep the message in place of its topic's last one (empty: delete it); False if there is no room."""
+        former = self._tree.get(message.topic)
+        if not message.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
+            if former is not None:
+                self._remove(message.topic, former)
+            return True
+        if not self._has_room(message, former):
+            return False
+        if former is not None:
+            self.held_bytes -= _size(former)
+        self._tree.set(message.topic, message)
+        self.held_bytes += _size(message)
+        if message.expires_at_s:
+            heapq.heappush(self._expiries, (message.expires_at_s, message.topic))
+        self._remember(message.topic, message)
+        return True
+
+    def _has_room(self, message: Message, former: Message | None) -> bool:
+        limits = self._hub.limits
+        if former is None and len(self._tree) >= limits.retained_messages_max:
+            return False
+        replaced_bytes = _size(former) if former is not None else 0
+        return self.held_bytes - replaced_bytes + _size(message) <= limits.retained_bytes_max
+
+    def matching(self, filter: bytes) -> list[Message]:
+        """All retained messages whose topic matches."""
+        self.expire()
+        found: list[Message] = self._tree.find(filter)
+        return found
+
+    def is_current(self, message: Message) -> bool:
+        """Whether the message is still the one its topic retains."""
+        return self._tree.get(message.topic) is message
+
+    def expire(self) -> None:
+        """Forget the messages whose expiry has passed. Cost: O(log n) for each of them."""
+        while self._expiries and self._expiries[0][0] <= self._hub.now:
+            _, topic = heapq.heappop(self._expiries)
+            message = self._tree.get(topic)
+            if message is not None and message.is_expired(self._hub.now):
+                self._remove(topic, message)
+
+    def _remove(self, topic: bytes, message: Message) -> None:
+        self._tree.pop(topic)
+        self.held_bytes -= _size(message)
+        self._remember(topic, None)
+
+    def _remember(self, topic: bytes, message: Message | None) -> None:
+        if self._hub.journal is not None:
+            self._hub.journal.append((RETAINED, topic, message))
+
+
+def _size(message: Message) -> int:
+    return len(message.topic) + len(message.payload) + len(message.properties)

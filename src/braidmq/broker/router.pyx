@@ -1,0 +1,275 @@
+"""Who gets a message: subscriptions by filter, and a cache of the answer by topic.
+
+A topic's answer is a Fanout. Topics matched by the same filters share one Fanout object, so that the fast
+lane can forward frames of different topics together. Invariant: a cached Fanout is what a fresh search of the
+trie would give. A change to a filter with wildcards empties the cache (it may concern any topic); a change
+to a plain one removes that one topic. Emptying costs no more than filling did. Cost: a dict lookup per
+message; a search of the trie for a topic not in the cache.
+"""
+
+from braidmq.broker.hub cimport DROP_QUEUE_FULL, Hub
+from braidmq.broker.message cimport Message
+from braidmq.broker.outlet cimport Outlet
+from braidmq.broker.session cimport DELIVERED_FULL, NOT_DELIVERED, REFUSED, Outcome, Session, Target
+from braidmq.topics.trie cimport FilterTrie
+from braidmq.wire.scan cimport SUBSCRIPTION_IDENTIFIER, write_varint
+
+
+cdef bytes identifier_property(int identifier):
+    """The subscription identifier as an encoded MQTT 5 property; nothing for 0."""
+    cdef unsigned char encoded[5]
+    if not identifier:
+        return b""
+    encoded[0] = SUBSCRIPTION_IDENTIFIER
+    return (<char*>encoded)[:1 + write_varint(encoded + 1, <unsigned int>identifier)]
+
+
+cdef class Subscription:
+    """What one session asked for with one filter."""
+
+    def __init__(self, Session session not None, bytes filter not None, str group=None, int qos=0,
+                 bint no_local=False, bint retain_as_published=False, int retain_handling=0, int identifier=0):
+        self.session = session
+        self.filter = filter
+        self.group = group
+        self.qos = qos
+        self.no_local = no_local
+        self.retain_as_published = retain_as_published
+        self.retain_handling = retain_handling
+        self.identifier = identifier
+
+    def target(self, group=None):
+        """This subscription alone, as a target of deliveries."""
+        return Target(self.session, self.qos, self.retain_as_published, identifier_property(self.identifier), group)
+
+
+cdef class Group:
+    """The members of one shared subscription. Each message goes to one of them, in turn.
+
+    Members that can take the message now are preferred, then connected ones, then those that are away.
+    """
+
+    def __init__(self, str name not None, bytes filter not None):
+        self.name = name
+        self.filter = filter
+        self.members = []
+        self.following = 0
+
+    def join(self, Target member not None):
+        self.leave(member.session)
+        self.members.append(member)
+
+    def leave(self, Session session not None):
+        for index, member in enumerate(self.members):
+            if (<Target>member).session is session:
+                del self.members[index]
+                if self.following > index:
+                    self.following -= 1
+                return
+
+    cdef Target choose(self, int qos):
+        cdef Py_ssize_t count = len(self.members)
+        cdef Py_ssize_t step, index
+        cdef Target member
+        cdef Target fallback = None
+        cdef Py_ssize_t fallback_index = 0
+        if self.following >= count:
+            self.following = 0
+        for step in range(count):
+            index = self.following + step
+            if index >= count:
+                index -= count
+            member = <Target>self.members[index]
+            if member.session.outlet is not None and (
+                qos == 0 or member.qos == 0 or (member.session.queue is None and member.session.may_send())
+            ):
+                self.following = index + 1
+                return member
+            if fallback is None or (fallback.session.outlet is None and member.session.outlet is not None):
+                fallback = member
+                fallback_index = index
+        if fallback is not None:
+            self.following = fallback_index + 1
+        return fallback
+
+    cdef Outcome deliver(self, Message message) except *:
+        cdef Target member = self.choose(message.qos)
+        if member is None:
+            return NOT_DELIVERED
+        return member.session.deliver(message, member, message.retain and member.retain_as_published)
+
+    def redeliver(self, Message message not None):
+        """Give a member's unfinished message to another one."""
+        self.deliver(message)
+
+
+cdef class FilterEntry:
+    """All subscriptions with one filter."""
+
+    def __init__(self, bytes filter not None):
+        self.filter = filter
+        self.subscriptions = {}
+        self.groups = None
+
+
+cdef class Fanout:
+    """Everybody who gets a copy of a message on a topic."""
+
+    def __init__(self, list targets not None, list groups not None):
+        self.targets = targets
+        self.groups = groups
+
+
+cdef Target merged_target(Session session, list subscriptions):
+    """Overlapping subscriptions of one session as one target: one copy, the highest QoS, all identifiers."""
+    cdef Subscription subscription
+    cdef int qos = 0
+    cdef bint retain_as_published = False
+    cdef bytes identifiers = b""
+    for subscription in subscriptions:
+        qos = max(qos, subscription.qos)  # [MQTT-3.3.4-2]
+        retain_as_published = retain_as_published or subscription.retain_as_published
+        identifiers += identifier_property(subscription.identifier)  # [MQTT-3.3.4-4]
+    remote = [subscription for subscription in subscriptions if not (<Subscription>subscription).no_local]
+    if len(remote) == len(subscriptions):
+        return Target(session, qos, retain_as_published, identifiers)
+    own = merged_target(session, remote) if remote else None
+    return Target(session, qos, retain_as_published, identifiers, None, True, own)
+
+
+cdef class Router:
+    def __init__(self, Hub hub not None):
+        self.hub = hub
+        self.trie = FilterTrie()
+        self.routes = {}
+        self.fanouts = {}
+        self.cache_max = hub.limits.route_cache_max
+
+    # ---- subscriptions -------------------------------------------------------------------------------
+
+    def subscribe(self, Subscription subscription not None):
+        """Add a subscription, or replace the one of the same session, filter and group."""
+        cdef FilterEntry entry = self.trie.get(subscription.filter)
+        if entry is None:
+            entry = FilterEntry(subscription.filter)
+            self.trie.set(subscription.filter, entry)
+        if subscription.group is None:
+            entry.subscriptions[subscription.session] = subscription
+        else:
+            if entry.groups is None:
+                entry.groups = {}
+            group = entry.groups.get(subscription.group)
+            if group is None:
+                group = entry.groups[subscription.group] = Group(subscription.group, subscription.filter)
+            group.join(subscription.target(group))
+        self._changed(entry)
+
+    def unsubscribe(self, Subscription subscription not None):
+        """Remove a subscription."""
+        cdef FilterEntry entry = self.trie.get(subscription.filter)
+        if entry is None:
+            return
+        if subscription.group is None:
+            entry.subscriptions.pop(subscription.session, None)
+        elif entry.groups is not None and subscription.group in entry.groups:
+            group = entry.groups[subscription.group]
+            group.leave(subscription.session)
+            if not group.members:
+                del entry.groups[subscription.group]
+        if not entry.subscriptions and not entry.groups:
+            self.trie.pop(subscription.filter)
+        self._changed(entry)
+
+    def _changed(self, FilterEntry entry):
+        self.last_revision += 1
+        entry.revision = self.last_revision
+        if b"+" in entry.filter or b"#" in entry.filter:
+            self.routes.clear()
+            self.fanouts.clear()
+        else:
+            self.routes.pop(entry.filter, None)
+
+    # ---- routes --------------------------------------------------------------------------------------
+
+    cdef Fanout find(self, bytes topic):
+        """Everybody who gets messages on `topic`, which must be a valid topic name."""
+        cdef Fanout fanout = self.routes.get(topic)
+        if fanout is None:
+            fanout = self._search(topic)
+            if len(self.routes) >= self.cache_max:
+                self.routes.clear()
+                self.fanouts.clear()
+            self.routes[topic] = fanout
+        return fanout
+
+    def _search(self, bytes topic):
+        cdef FilterEntry entry
+        cdef list entries = []
+        self.trie.match_into(topic, len(topic), entries)
+        key = tuple([(<FilterEntry>entry).revision for entry in entries])
+        fanout = self.fanouts.get(key)
+        if fanout is None:
+            fanout = self.fanouts[key] = self._fanout(entries)
+        return fanout
+
+    def _fanout(self, list entries):
+        cdef FilterEntry entry
+        by_session = {}
+        groups = []
+        for entry in entries:
+            for session, subscription in entry.subscriptions.items():
+                by_session.setdefault(session, []).append(subscription)
+            if entry.groups is not None:
+                groups.extend(entry.groups.values())
+        return Fanout([merged_target(session, found) for session, found in by_session.items()], groups)
+
+    # ---- messages ------------------------------------------------------------------------------------
+
+    cdef int route(self, Message message, Session publisher) except -1:
+        """Deliver to everybody; which bits of Routed hold. QoS 2 goes to all or, if one can't keep it, to none."""
+        cdef Fanout fanout = self.find(message.topic)
+        if message.qos == 2 and not self.can_keep(fanout, message, publisher):
+            self.hub.drop(DROP_QUEUE_FULL, 1)
+            return ROUTED_MATCHED | ROUTED_REFUSED
+        return self.deliver_all(fanout, message, publisher)
+
+    cdef int deliver_all(self, Fanout fanout, Message message, Session publisher) except -1:
+        cdef Target target
+        cdef Group group
+        cdef int result = 0
+        cdef Outcome outcome
+        for target in fanout.targets:
+            if target.spares_publisher and target.session is publisher:
+                target = target.own  # [MQTT-3.8.3-3] No Local
+                if target is None:
+                    continue
+            result |= ROUTED_MATCHED
+            outcome = target.session.deliver(message, target, message.retain and target.retain_as_published)
+            if outcome == REFUSED:
+                result |= ROUTED_REFUSED
+            elif outcome == DELIVERED_FULL:
+                result |= ROUTED_FULL
+                self.full_outlet = target.session.outlet
+        for group in fanout.groups:
+            result |= ROUTED_MATCHED
+            if group.deliver(message) == REFUSED:
+                result |= ROUTED_REFUSED
+        return result
+
+    cdef bint can_keep(self, Fanout fanout, Message message, Session publisher) except -1:
+        cdef Target target
+        cdef Py_ssize_t cost = message.cost()
+        for target in fanout.targets:
+            if target.qos and target.session.is_full(cost) and (
+                not target.spares_publisher or target.session is not publisher
+            ):
+                return False
+        return True
+
+    def publish(self, Message message not None, Session publisher=None):
+        """Deliver a message of the control plane (a will, a message of the broker's own)."""
+        return self.route(message, publisher)
+
+    def matches(self, bytes topic not None):
+        """The sessions that ordinary subscriptions would give a message on `topic` to."""
+        return [(<Target>target).session for target in self.find(topic).targets]

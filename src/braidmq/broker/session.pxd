@@ -1,0 +1,61 @@
+from braidmq.broker.hub cimport Hub
+from braidmq.broker.inflight cimport Inflight, Slot
+from braidmq.broker.message cimport Message
+from braidmq.broker.outlet cimport Outlet
+
+cdef enum Outcome:
+    DELIVERED         # sent, or kept until it can be
+    DELIVERED_FULL    # sent, and the receiver's output is over its limit
+    NOT_DELIVERED     # QoS 0 that was dropped (counted), or that nobody was there for
+    REFUSED           # QoS 1/2 that can't be kept
+
+
+cdef class Target:
+    cdef readonly Session session
+    cdef readonly int qos                    # the most that the matching subscriptions grant
+    cdef readonly bint retain_as_published
+    cdef readonly bytes identifiers          # subscription identifiers, as encoded properties
+    cdef readonly object group               # the shared group that this delivery belongs to, or None
+    cdef readonly bint spares_publisher      # some of the subscriptions are No Local
+    cdef readonly Target own                 # what is left of them for the session's own messages, or None
+
+
+cdef class Session:
+    cdef readonly Hub hub
+    cdef readonly str client_id
+    cdef readonly Outlet outlet              # None while the client is away
+    cdef readonly Inflight inflight
+    cdef readonly object queue               # deque of Delivery that wait, or None
+    cdef readonly Py_ssize_t queue_bytes
+    cdef object resend                       # deque of packet ids to send again on this connection, or None
+    cdef object replay                       # deque of (message, target): retained messages still to be sent, or None
+    cdef readonly int window                 # QoS 1/2 messages that the client takes at a time
+    cdef readonly int outstanding            # of them on their way on this connection
+    cdef unsigned long long last_sequence
+    cdef readonly set inbound                # QoS 2 packet ids from the client, between PUBLISH and PUBREL; or None
+    cdef readonly bint is_remembered                  # outlives its connection, so its changes are journalled
+
+    # Held for the control plane.
+    cdef public dict subscriptions           # filter -> Subscription
+    cdef public str owner                    # the user who made the session, or None
+    cdef public double expiry_s              # how long it outlives its connection; infinity = for ever
+    cdef public object will                  # the Will of the present connection, or one that is delayed
+    cdef public object expiry_timer
+    cdef public object will_timer
+
+    cdef Outcome deliver(self, Message message, Target target, bint retain) except *
+    cdef Outcome enqueue(self, Message message, Target target, int qos, bint retain) except *
+    cdef bint send(self, Message message, Target target, int qos, bint retain, unsigned long long sequence) except -1
+    cdef int send_again(self, unsigned int packet_id) except -1
+    cdef int puback(self, unsigned int packet_id, unsigned int reason) except -1
+    cdef int pubrec(self, unsigned int packet_id, unsigned int reason) except -1
+    cdef int pubcomp(self, unsigned int packet_id) except -1
+    cdef int finish(self, Slot* slot, unsigned int reason) except -1
+    cdef int settle(self, unsigned long long sequence) except -1
+    cdef int pump_more(self) except -1
+    cdef inline int pump(self) except -1:
+        if self.queue is not None or self.resend is not None or self.replay is not None:
+            return self.pump_more()
+        return 0
+    cdef bint may_send(self) noexcept
+    cdef bint is_full(self, Py_ssize_t cost) noexcept

@@ -1,0 +1,89 @@
+"""SUBSCRIBE and UNSUBSCRIBE: each filter is judged by itself, and each gets its own reason code."""
+
+from typing import TYPE_CHECKING
+
+from braidmq.broker.router import Subscription
+from braidmq.errors import ProtocolError
+from braidmq.store.records import SUBSCRIBED, UNSUBSCRIBED
+from braidmq.topics import split_shared, validate_filter
+from braidmq.wire import ReasonCode, Suback, Subscribe, Unsuback, Unsubscribe
+from braidmq.wire import Subscription as Request
+
+if TYPE_CHECKING:
+    from braidmq.broker.connection import Connection
+
+SHARED_PREFIX = "$share/"
+
+
+def subscribe(connection: "Connection", packet: Subscribe) -> None:
+    identifiers = packet.properties.subscription_identifiers
+    identifier = identifiers[0] if identifiers else 0
+    reasons = []
+    added = []
+    for request in packet.subscriptions:
+        try:
+            subscription, is_new = _add(connection, request, identifier)
+        except ProtocolError as error:
+            reasons.append(error.reason)
+        else:
+            reasons.append(subscription.qos)
+            added.append((subscription, is_new))
+    connection.promise(Suback(packet.packet_id, tuple(reasons)))  # [MQTT-3.8.4-6] one reason a filter
+    for subscription, is_new in added:
+        _send_retained(connection, subscription, is_new)
+
+
+def _add(connection: "Connection", request: Request, identifier: int) -> tuple[Subscription, bool]:
+    limits = connection.hub.limits
+    validate_filter(request.filter, bytes_max=limits.topic_bytes_max, levels_max=limits.topic_levels_max)
+    group, plain = split_shared(request.filter)
+    session = connection.session
+    gate = connection.broker.gate
+    if gate.checks_topics and not gate.may_subscribe(connection.user, session.client_id, plain):
+        raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "not allowed to subscribe")
+    former = session.subscriptions.get(request.filter)
+    if former is None and len(session.subscriptions) >= limits.subscriptions_per_client_max:
+        raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many subscriptions")
+    subscription = Subscription(
+        session,
+        plain.encode(),
+        group,
+        request.qos,
+        request.no_local,
+        request.retain_as_published,
+        request.retain_handling,
+        identifier,
+    )
+    connection.router.subscribe(subscription)  # [MQTT-3.8.4-3] replaces one of that filter
+    session.subscriptions[request.filter] = subscription
+    connection.broker.remember(session, SUBSCRIBED, request.filter, request, identifier)
+    return subscription, former is None
+
+
+def _send_retained(connection: "Connection", subscription: Subscription, is_new: bool) -> None:
+    """Retained messages for the new subscription, if it wants them [MQTT-3.3.1-9 to 3.3.1-11]."""
+    handling = subscription.retain_handling
+    if subscription.group is not None or handling == 2 or (handling == 1 and not is_new):
+        return
+    retained = connection.broker.retained
+    if not len(retained):
+        return
+    messages = retained.matching(subscription.filter)
+    if subscription.no_local:
+        messages = [message for message in messages if message.publisher != connection.session.client_id]
+    connection.session.send_retained(messages, subscription.target(), retained.is_current)
+
+
+def unsubscribe(connection: "Connection", packet: Unsubscribe) -> None:
+    reasons = tuple(_remove(connection, filter) for filter in packet.filters)
+    connection.promise(Unsuback(packet.packet_id, reasons))
+
+
+def _remove(connection: "Connection", filter: str) -> int:
+    session = connection.session
+    subscription = session.subscriptions.pop(filter, None)
+    if subscription is None:
+        return ReasonCode.NO_SUBSCRIPTION_EXISTED
+    connection.router.unsubscribe(subscription)
+    connection.broker.remember(session, UNSUBSCRIBED, filter)
+    return ReasonCode.SUCCESS

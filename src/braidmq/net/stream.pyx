@@ -1,0 +1,204 @@
+"""Between the event loop and the broker core: bytes in, bytes out, nothing decided.
+
+`Link` is one connection's transport. On plain TCP it reads into the core's own buffer and writes with one
+system call straight from the connection's output; what the kernel does not take at once goes through the
+transport, which then says when there is room. `Turn` lets all connections gather output during one turn of
+the loop and writes it at its end.
+"""
+
+from libc.errno cimport EAGAIN, EINTR, errno
+
+from braidmq.broker.hub cimport Hub
+from braidmq.broker.lane cimport Lane
+from braidmq.wire.buffer cimport ByteBuffer
+
+cdef extern from "<sys/socket.h>" nogil:
+    ssize_t c_send "send"(int descriptor, const void* data, size_t size, int flags)
+
+cdef extern from *:
+    """
+    #include <time.h>
+    #include <sys/socket.h>
+    #ifndef MSG_NOSIGNAL
+    #define MSG_NOSIGNAL 0
+    #endif
+    static double braid_monotonic_s(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    }
+    """
+    double monotonic_s "braid_monotonic_s"() noexcept nogil
+    enum:
+        MSG_NOSIGNAL
+
+cdef enum:
+    # Given to the transport when the kernel takes no more: enough to keep the socket busy until it calls back.
+    HANDED_OVER_BYTES = 64 * 1024
+
+
+def clock_s():
+    """Seconds on the monotonic clock: the one place where the broker's time is read."""
+    return monotonic_s()
+
+
+cdef class Turn:
+    """One turn of the loop: input comes in, then all output leaves together."""
+
+    cdef readonly object broker
+    cdef Hub hub
+    cdef object loop
+    cdef object wake_up                # the loop's handle for the broker's next timer
+    cdef double wake_up_at_s
+    cdef bint is_scheduled
+
+    def __init__(self, broker, loop):
+        self.broker = broker
+        self.hub = broker.hub
+        self.loop = loop
+        self.wake_up_at_s = 0.0
+
+    def begun(self):
+        """Something has happened: finish the turn before the loop waits again."""
+        if not self.is_scheduled:
+            self.is_scheduled = True
+            self.loop.call_soon(self.finish)
+
+    def finish(self):
+        cdef Lane connection
+        cdef list dirty
+        self.is_scheduled = False
+        self.hub.end_turn()
+        while self.hub.dirty:
+            dirty = self.hub.dirty[:]
+            self.hub.dirty.clear()
+            for connection in dirty:
+                connection.is_dirty = False
+                (<Link>connection.shell).flush()
+        if self.broker.timers.next_at_s != self.wake_up_at_s:
+            self._set_wake_up()
+
+    def _set_wake_up(self):
+        if self.wake_up is not None:
+            self.wake_up.cancel()
+        self.wake_up_at_s = self.broker.timers.next_at_s
+        delay_s = max(0.0, self.wake_up_at_s - monotonic_s())
+        self.wake_up = self.loop.call_later(delay_s, self._advance)
+
+    def _advance(self):
+        self.broker.advance(monotonic_s())
+        self.wake_up_at_s = 0.0
+        self.finish()
+
+    def stop(self):
+        """No timer fires any more."""
+        if self.wake_up is not None:
+            self.wake_up.cancel()
+
+
+cdef class Link:
+    """One connection's transport; the broker core knows it as the connection's shell."""
+
+    cdef Turn turn
+    cdef object transport
+    cdef Lane connection
+    cdef int descriptor                # of a plain TCP socket; -1 when only the transport may write
+    cdef bint is_blocked               # the transport has yet to write what it was given
+    cdef bint is_closing
+
+    def __init__(self, Turn turn not None):
+        self.turn = turn
+        self.descriptor = -1
+
+    # ---- called by the event loop --------------------------------------------------------------------
+
+    def made(self, transport, str peer not None, int descriptor):
+        self.transport = transport
+        self.descriptor = descriptor
+        transport.set_write_buffer_limits(0, 0)
+        self.connection = self.turn.broker.open(self, peer, monotonic_s())
+        self.turn.begun()
+
+    def get_buffer(self, hint):
+        return self.connection.receive_buffer()
+
+    def buffer_updated(self, Py_ssize_t count):
+        self.connection.received(count, monotonic_s())
+        self.turn.begun()
+
+    def resume_writing(self):
+        self.is_blocked = False
+        self.connection.backlog_bytes = 0
+        self.flush()
+        self.turn.begun()
+
+    def lost(self, error):
+        self.is_closing = True
+        self.connection.hub.now = monotonic_s()
+        self.connection.lost("the network connection is gone" if error is None else str(error))
+        self.connection.out.release()
+        self.turn.begun()
+
+    # ---- called by the connection --------------------------------------------------------------------
+
+    def close(self):
+        if self.is_closing:
+            return
+        self.flush()
+        self.is_closing = True
+        if self.connection.out.size():
+            self.transport.write(self.connection.out.take())
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self.turn.loop.call_later(LINGER_S, self.transport.abort)
+
+    def pause_reading(self):
+        if not self.is_closing:
+            self.transport.pause_reading()
+
+    def resume_reading(self):
+        if not self.is_closing:
+            self.transport.resume_reading()
+
+    # ---- output --------------------------------------------------------------------------------------
+
+    cdef int flush(self) except -1:
+        cdef ByteBuffer out = self.connection.out
+        while out.size() and not self.is_blocked and not self.is_closing:
+            if self.descriptor >= 0:
+                self.send_directly(out)
+            if out.size() and not self.is_closing:
+                self.hand_over(out)
+        if not self.is_blocked and not self.is_closing:
+            self.connection.output_drained()
+        return 0
+
+    cdef int send_directly(self, ByteBuffer out) except -1:
+        cdef ssize_t sent
+        while out.size():
+            sent = c_send(self.descriptor, out.start(), out.size(), MSG_NOSIGNAL)
+            if sent >= 0:
+                self.connection.hub.bytes_sent += sent
+                out.consume(sent)
+            elif errno == EAGAIN:
+                return 0
+            elif errno != EINTR:
+                # The transport finds the broken connection by itself, and says so.
+                self.is_closing = True
+                self.transport.abort()
+                return 0
+        return 0
+
+    cdef int hand_over(self, ByteBuffer out) except -1:
+        cdef Py_ssize_t size = min(out.size(), HANDED_OVER_BYTES)
+        cdef bytes part = (<char*>out.start())[:size]
+        self.connection.hub.bytes_sent += size
+        out.consume(size)
+        self.transport.write(part)
+        size = self.transport.get_write_buffer_size()
+        self.is_blocked = size > 0
+        self.connection.backlog_bytes = size
+        return 0
+
+
+LINGER_S = 5.0  # how long a closed connection may take to read what was written to it

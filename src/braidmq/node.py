@@ -1,0 +1,85 @@
+"""The composition root: builds a broker from its configuration and runs it. Knows all the cores."""
+
+import asyncio
+import contextlib
+import resource
+import secrets
+import signal
+from collections.abc import Callable
+
+import structlog
+import uvloop
+
+from braidmq.broker.access import BuiltInGate
+from braidmq.broker.broker import Broker
+from braidmq.broker.connection import Connection
+from braidmq.config import Config
+from braidmq.net.listener import listen
+from braidmq.net.stream import Turn, clock_s
+from braidmq.store import MemoryStore
+
+log = structlog.get_logger("braidmq.node")
+
+GOODBYE_S = 2.0  # how long clients may take to read that the server is shutting down
+
+
+def run(config: Config, on_ready: Callable[[list[str]], None] | None = None) -> None:
+    """Run a node until SIGTERM or SIGINT; `on_ready` gets the addresses at which it listens."""
+    uvloop.run(_serve(config, on_ready))
+
+
+async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -> None:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    _raise_file_limit()
+    broker = make_broker(config)
+    turn = Turn(broker, loop)
+    servers = []
+    addresses = []
+    try:
+        for listener in config.listeners:
+            server, found = await listen(turn, listener.host, listener.port)
+            servers.append(server)
+            addresses += found
+        turn.finish()
+        if on_ready is not None:
+            on_ready(addresses)
+        await stopping.wait()
+    finally:
+        await _stop(broker, turn, servers)
+
+
+def make_broker(config: Config) -> Broker:
+    """The broker core that a configuration asks for."""
+    gate = BuiltInGate(config.auth.credentials(), allow_anonymous=config.auth.allow_anonymous)
+    return Broker(config.limits, MemoryStore(), gate, _client_id, _log_closed)
+
+
+def _client_id() -> str:
+    return "braid-" + secrets.token_hex(8)
+
+
+def _log_closed(connection: Connection, why: str) -> None:
+    client_id = connection.session.client_id if connection.session is not None else None
+    log.debug("connection closed", client=client_id, peer=connection.peer, why=why)
+
+
+async def _stop(broker: Broker, turn: Turn, servers: list[asyncio.Server]) -> None:
+    for server in servers:
+        server.close()
+    broker.shut_down(clock_s())
+    turn.finish()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GOODBYE_S):
+            for server in servers:
+                await server.wait_closed()
+    turn.stop()
+
+
+def _raise_file_limit() -> None:
+    """Each connection is an open file: use all that the system grants."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
