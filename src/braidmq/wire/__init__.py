@@ -1,8 +1,8 @@
 """MQTT bytes and the values they stand for, in versions 3.1, 3.1.1 and 5.0. Knows no broker and no socket."""
 
-from braidmq.wire.decode import decode
-from braidmq.wire.decode_connect import connect_answer_version
-from braidmq.wire.encode import encode
+from braidmq.wire.decoding import decode
+from braidmq.wire.decoding_connect import connect_answer_version
+from braidmq.wire.encoding import encode
 from braidmq.wire.frames import FrameReader
 from braidmq.wire.kinds import V5, V31, V311, WILL_OWNER, PacketType
 from braidmq.wire.packets import (

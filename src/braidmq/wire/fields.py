@@ -49,9 +49,7 @@ def read_varint(body: bytes, offset: int) -> tuple[int, int]:
             if byte == 0 and index:
                 raise malformed("a variable byte integer uses more bytes than it needs")  # [MQTT-1.5.5-1]
             return value, offset + index + 1
-    if offset + _VARINT_BYTES_MAX > len(body):
-        raise truncated()
-    raise malformed("a variable byte integer is longer than 4 bytes")
+    raise malformed("a variable byte integer has no end within 4 bytes")
 
 
 def read_binary(body: bytes, offset: int) -> tuple[bytes, int]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from braidmq.errors import ProtocolError
 from braidmq.wire import packets
-from braidmq.wire.encode_connect import encode_connect
+from braidmq.wire.encoding_connect import encode_connect
 from braidmq.wire.fields import VARINT_MAX, write_packet_id, write_string, write_varint
 from braidmq.wire.kinds import V5, V31, PacketType
 from braidmq.wire.properties import NO_PROPERTIES, Properties, encode_properties

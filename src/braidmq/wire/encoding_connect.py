@@ -1,7 +1,7 @@
-"""CONNECT to bytes; the mirror of decode_connect."""
+"""CONNECT to bytes; the mirror of decoding_connect."""
 
 from braidmq.errors import ProtocolError
-from braidmq.wire import decode_connect as layout
+from braidmq.wire import decoding_connect as layout
 from braidmq.wire.fields import write_binary, write_string, write_u16
 from braidmq.wire.kinds import V5, WILL_OWNER, PacketType
 from braidmq.wire.packets import Connect, Will

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from braidmq.wire import packets
-from braidmq.wire.decode_connect import decode_connect
+from braidmq.wire.decoding_connect import decode_connect
 from braidmq.wire.fields import read_byte, read_packet_id, read_string
 from braidmq.wire.kinds import V5, V31, PacketType
 from braidmq.wire.properties import NO_PROPERTIES, decode_properties
