@@ -39,7 +39,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     value: float  # deliveries/s, p99 in µs, or KiB per connection
     cpu_s_per_million: float = 0.0  # of the broker, for a million deliveries
-    broker_busy: float = 0.0  # share of its core
+    broker_busy: float = 0.0  # share of the time in which it ran or wanted to
     generator_busy: float = 0.0
     disturbed: float = 0.0
     delivery_ratio: float = 1.0
@@ -110,7 +110,7 @@ def summarise(row: Row, result: Result) -> Sample:
     return Sample(
         value=value,
         cpu_s_per_million=cpu_s * 1e6 / result.steady_delivered if result.steady_delivered else 0.0,
-        broker_busy=cpu_s / result.steady_s,
+        broker_busy=(cpu_s + end["waited_s"] - begin["waited_s"]) / result.steady_s,
         generator_busy=result.generator_busy,
         disturbed=waited_s / result.steady_s,
         delivery_ratio=result.delivery_ratio,

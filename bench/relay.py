@@ -23,7 +23,7 @@ VERSION_AT = 8  # in a CONNECT of less than 130 bytes
 
 
 class Peer(asyncio.BufferedProtocol):
-    """A connection: nobody until CONNECT, then a publisher unless it subscribes."""
+    """A connection: what it sends first after CONNECT makes it a subscriber or a publisher, for good."""
 
     buffer = memoryview(bytearray(READ_BYTES))  # one for all: nothing is kept from one read to the next
     everybody: ClassVar[list["Peer"]] = []
@@ -32,7 +32,7 @@ class Peer(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self.version = 0
-        self.subscribed = False
+        self.subscribed = self.publishes = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -52,14 +52,17 @@ class Peer(asyncio.BufferedProtocol):
         if self.subscribed:
             return
         data = bytes(self.buffer[:nbytes])
-        if not self.version and data[0] == CONNECT:
+        if self.publishes:
+            for subscriber in self.subscribers:
+                subscriber.transport.write(data)
+        elif data[0] == CONNECT:
             self.version = data[VERSION_AT]
             self.transport.write(b"\x20\x03\0\0\0" if self.version == 5 else b"\x20\x02\0\0")
         elif data[0] == SUBSCRIBE:
             self.become_subscriber(data)
         else:
-            for subscriber in self.subscribers:
-                subscriber.transport.write(data)
+            self.publishes = True
+            self.buffer_updated(nbytes)
 
     def become_subscriber(self, packet: bytes) -> None:
         self.subscribed = True

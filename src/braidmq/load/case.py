@@ -34,7 +34,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 1  # messages a write
     window: int = 0  # QoS 1/2: unacknowledged, QoS 0: undelivered messages of one publisher; 0 is no limit
     rate_per_s: float = 0.0  # of all publishers together; 0 is as fast as flow control lets them
-    messages: int = 0  # of each publisher; 0 is until time is up
+    messages: int = 0  # of each publisher, then the run ends; 0 is until time is up
     send_buffer_bytes: int = 256 * 1024  # small enough that a slow broker is felt soon
 
     subscriptions: tuple[str, ...] = ()  # one subscriber for each filter
@@ -73,7 +73,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the messages looked at in the steady interval, from (planned) send to receipt."""
+    """Of the messages sent in the steady interval and looked into, from (planned) send to receipt."""
 
     count: int = 0
     mean_us: float = 0.0
@@ -93,7 +93,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     expected: int = 0  # deliveries that the accepted messages ask for
     duplicates: int = 0
     order_faults: int = 0  # arrived after a later message of the same publisher, whatever the topic
-    foreign: int = 0  # not a message of this run
+    foreign: int = 0  # deliveries and acknowledgements that belong to no message of this run
     broken_links: int = 0
     stalls: int = 0  # times that a QoS 0 window was given up because nothing came back
     drained: bool = True  # False when messages were still coming at the end

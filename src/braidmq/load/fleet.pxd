@@ -47,7 +47,8 @@ cdef class Fleet:
     cdef bint has_properties, random_topics, spin
     cdef double interval_ns    # between two messages of the whole fleet; 0 is flat out
     # the state of the run
-    cdef bint sending, measuring
+    cdef bint sending
+    cdef uint64_t steady_from_ns, steady_to_ns
     cdef uint64_t first_ns, slots_passed, last_progress_ns, idle_ns, unsent
     cdef uint64_t sent, unacknowledged, acknowledged, refused, delivered, expected, foreign, stalls
 

@@ -10,7 +10,7 @@ per readable connection, so reading and writing cannot starve each other.
 """
 import resource
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from braidmq.load.fleet cimport Fleet, Publisher, Subscriber, Template
@@ -217,15 +217,15 @@ cdef class Generator(Fleet):
         if self.has_properties:  # their length is written as a frame's is, one byte further on
             at += frame_bytes(at - 1, frame + size, &properties_header) - 1
         if at + sizeof(stamp) > frame + size:
-            self.foreign += 1
+            self.reject()
             return
         memcpy(stamp, at, sizeof(stamp))
         publisher = stamp[0] >> SEQUENCE_BITS
         sequence = stamp[0] & ((<uint64_t>1 << SEQUENCE_BITS) - 1)
         if publisher >= self.publisher_count or sequence >= self.publishers[publisher].next_sequence:
-            self.foreign += 1
+            self.reject()
             return
-        if self.measuring:
+        if self.steady_from_ns <= stamp[1] < self.steady_to_ns:
             self.latencies.add(now - stamp[1] if now > stamp[1] else 0)
         if self.check_every > 1:
             self.checker.sample(number, publisher, sequence)
@@ -234,6 +234,11 @@ cdef class Generator(Fleet):
         if not self.qos and self.publishers[publisher].window:
             self.publishers[publisher].in_flight -= self.publishers[publisher].in_flight > 0
             self.wake(publisher)
+
+    cdef void reject(self) noexcept nogil:
+        """A delivery that is none of this run's."""
+        self.foreign += 1
+        self.delivered -= 1
 
     cdef void take_ack(
         self, uint32_t number, const uint8_t *frame, uint32_t header_bytes, size_t size
@@ -290,14 +295,15 @@ cdef class Generator(Fleet):
         return min(<int>((next_ns - min(now, next_ns)) // 1_000_000), WAIT_MAX_MS)
 
     cdef void drive(self, uint64_t until, uint64_t quiet_ns) noexcept nogil:
-        """Turn the loop until the time, or until there is no more to send, or until what was sent is settled."""
+        """Turn the loop until the time; or, when there is no more to send, until what was sent is settled."""
         cdef epoll_event events[EVENTS_MAX]
         cdef uint64_t before, now = now_ns()
         cdef uint32_t number, happened
         cdef int count, position
         while now < until:
             if self.sending and self.messages and not self.unsent:
-                return
+                self.sending = False
+                self.last_progress_ns = now
             if not self.sending and (self.settled() or now > self.last_progress_ns + quiet_ns):
                 return
             before = now
@@ -327,27 +333,26 @@ cdef class Generator(Fleet):
             self.wake_all()
 
     def measure(self, double seconds):
-        """Run, noting latencies: the steady interval."""
-        self.measuring = True
+        """The steady interval: the latencies of what is sent in it count, whenever it arrives."""
+        self.steady_from_ns, self.steady_to_ns = now_ns(), UINT64_MAX
         counts = self.snapshot()
         self.go_on(seconds)
-        self.measuring = False
+        self.steady_to_ns = now_ns()
         return counts, self.snapshot()
 
     def go_on(self, double seconds):
+        """False when it ended before its time: all was sent, and is settled or lost."""
         cdef uint64_t until = now_ns() + <uint64_t>(seconds * 1e9)
-        with nogil:
-            self.drive(until, 0)
-
-    def drain(self, double quiet_s, double seconds_max):
-        """Stop sending and take what still comes; False when it was still coming at the end."""
-        cdef uint64_t until = now_ns() + <uint64_t>(seconds_max * 1e9)
-        cdef uint64_t quiet_ns = <uint64_t>(quiet_s * 1e9)
-        self.sending = False
-        self.last_progress_ns = now_ns()
+        cdef uint64_t quiet_ns = <uint64_t>(<double>self.case.quiet_s * 1e9)
         with nogil:
             self.drive(until, quiet_ns)
-        return now_ns() < until
+        return now_ns() >= until
+
+    def drain(self, double seconds_max):
+        """Stop sending and take what still comes; False when it was still coming at the end."""
+        self.sending = False
+        self.last_progress_ns = now_ns()
+        return not self.go_on(seconds_max)
 
     def snapshot(self):
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -388,7 +393,7 @@ def run(case, probe=None):
         look("begin")
         begin, end = fleet.measure(case.steady_s)
         look("end")
-        drained = fleet.drain(case.quiet_s, case.drain_max_s)
+        drained = fleet.drain(case.drain_max_s)
         look("drained")
     finally:
         fleet.hang_up()

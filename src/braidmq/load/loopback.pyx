@@ -15,10 +15,10 @@ from braidmq.load.system cimport (
 cdef enum:
     CONNECTIONS_MAX = 16384
     EVENTS_MAX = 64
-    STRANGER = 0
-    PUBLISHER_OF_3 = 4       # a peer that has connected with this protocol level
-    PUBLISHER_OF_5 = 5
+    STRANGER = 0             # until CONNECT; then, until its next packet, what it is known by is its version
+    VERSION_5 = 5
     SUBSCRIBER = 6
+    PUBLISHER = 7
     CONNECT_BYTE = 0x10
     SUBSCRIBE_BYTE = 0x82
     VERSION_AT = 6           # in CONNECT's body, after the protocol name "MQTT"
@@ -82,7 +82,7 @@ cdef class Relay:
         frame_bytes(self.buffer, self.buffer + 8, &header_bytes)
         self.roles[fd] = self.buffer[header_bytes + VERSION_AT]
         connack[0] = 0x20
-        connack[1] = 3 if self.roles[fd] == PUBLISHER_OF_5 else 2
+        connack[1] = 3 if self.roles[fd] == VERSION_5 else 2
         connack[2] = connack[3] = connack[4] = 0
         send_all(fd, connack, connack[1] + 2)
 
@@ -91,7 +91,7 @@ cdef class Relay:
         cdef uint32_t header_bytes = 0
         frame_bytes(self.buffer, self.buffer + got, &header_bytes)
         suback[0] = 0x90
-        suback[1] = 4 if self.roles[fd] == PUBLISHER_OF_5 else 3
+        suback[1] = 4 if self.roles[fd] == VERSION_5 else 3
         suback[2] = self.buffer[header_bytes]
         suback[3] = self.buffer[header_bytes + 1]
         suback[4] = 0
@@ -106,11 +106,14 @@ cdef class Relay:
         cdef ssize_t got = recv(fd, self.buffer, READ_BYTES, 0)
         if got <= 0:
             self.forget(fd)
+        elif self.roles[fd] == SUBSCRIBER:
+            pass
         elif self.roles[fd] == STRANGER and self.buffer[0] == CONNECT_BYTE and got >= 12:
             self.answer_connect(fd)
-        elif self.roles[fd] != SUBSCRIBER and self.buffer[0] == SUBSCRIBE_BYTE and got >= 5:
+        elif self.roles[fd] != PUBLISHER and self.buffer[0] == SUBSCRIBE_BYTE and got >= 5:
             self.answer_subscribe(fd, got)
-        elif self.roles[fd] != SUBSCRIBER:
+        else:
+            self.roles[fd] = PUBLISHER
             for position in range(self.subscriber_count):
                 send_all(self.subscribers[position], self.buffer, got)
 
