@@ -40,7 +40,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     value: float  # deliveries/s, p99 in µs, or KiB per connection
     cpu_s_per_million: float = 0.0  # of the broker, for a million deliveries
     broker_busy: float = 0.0  # share of the time in which it ran or wanted to
-    generator_busy: float = 0.0
+    generator_busy: float = 0.0  # share of the time in which it had something to do; it spins in the rest
+    generator_cpu_s: float = 0.0
     disturbed: float = 0.0
     delivery_ratio: float = 1.0
     duplicates: int = 0
@@ -112,6 +113,7 @@ def summarise(row: Row, result: Result) -> Sample:
         cpu_s_per_million=cpu_s * 1e6 / result.steady_delivered if result.steady_delivered else 0.0,
         broker_busy=(cpu_s + end["waited_s"] - begin["waited_s"]) / result.steady_s,
         generator_busy=result.generator_busy,
+        generator_cpu_s=result.generator_cpu_s,
         disturbed=waited_s / result.steady_s,
         delivery_ratio=result.delivery_ratio,
         duplicates=result.duplicates,

@@ -1,4 +1,5 @@
 """Field comments of the checker; the rules are in checker.pyx."""
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef enum:
@@ -10,6 +11,7 @@ cdef struct Track:
     uint64_t recent[RECENT_WORDS]      # ring: whether each of the last RECENT_BITS numbers came
 
 
+@cython.final
 cdef class Checker:
     cdef uint32_t publishers
     cdef Track *tracks                 # [stream][publisher]; zeroed pages, so unused pairs cost nothing

@@ -10,6 +10,7 @@ per readable connection, so reading and writing cannot starve each other.
 """
 import resource
 
+cimport cython
 from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -33,6 +34,7 @@ cdef enum:
     WAIT_MAX_MS = 5
 
 
+@cython.final
 cdef class Generator(Fleet):
     """The loop over a fleet."""
 

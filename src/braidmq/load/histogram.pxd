@@ -1,4 +1,5 @@
 """Buckets are numbered so that each power of two holds SUB_BUCKETS of equal width."""
+cimport cython
 from libc.stdint cimport uint64_t
 
 cdef extern from *:
@@ -20,6 +21,7 @@ cdef extern from *:
     unsigned bucket_of "braid_bucket_of"(uint64_t value) noexcept nogil
 
 
+@cython.final
 cdef class Histogram:
     cdef uint64_t counts[BUCKETS]
     cdef readonly uint64_t count      # values recorded
