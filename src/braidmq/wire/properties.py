@@ -172,9 +172,26 @@ _READABLE_BY: Final = {
     }
     for owner in _EVERYWHERE
 }
-_ROWS_IN_FIELD_ORDER: Final = tuple(
-    next(row for row in PROPERTY_TABLE if row.field == field) for field in Properties.__struct_fields__
-)
+
+
+class _Writable(NamedTuple):
+    """A row as the encoder needs it."""
+
+    field: str
+    prefix: bytes
+    write: Callable[[Any], bytes]
+    check: Callable[[Any], None] | None
+    owners: frozenset[int]
+    repeatable_in: frozenset[int]
+
+
+def _writable(field: str) -> _Writable:
+    row = next(row for row in PROPERTY_TABLE if row.field == field)
+    prefix = bytes((row.identifier,))
+    return _Writable(field, prefix, row.type.write, row.type.check, row.owners, row.repeatable_in)
+
+
+_WRITABLE: Final = tuple(_writable(field) for field in Properties.__struct_fields__)
 
 
 def decode_properties(body: bytes, offset: int, owner: int) -> tuple[Properties, int]:
@@ -226,26 +243,21 @@ def encode_properties(properties: Properties, owner: int | None = None) -> bytes
     """The block with its length in front. With an `owner`, refuses properties which it must not carry."""
     if properties is NO_PROPERTIES:
         return b"\0"  # [MQTT-2.2.2-1]
-    parts: list[bytes] = []
-    for row, value in zip(_ROWS_IN_FIELD_ORDER, msgspec.structs.astuple(properties), strict=True):
-        if value is None or value == ():
-            continue
-        if owner is not None and owner not in row.owners:
-            raise violation(f"property {row.field} has no place in this packet")
-        _append(parts, row, value, owner)
     if properties.authentication_data is not None and properties.authentication_method is None:
         raise violation("authentication data without an authentication method")
+    parts: list[bytes] = []
+    for row, value in zip(_WRITABLE, msgspec.structs.astuple(properties), strict=True):
+        if value is None or value == ():
+            continue
+        field, prefix, write, check, owners, repeatable_in = row
+        if owner is not None and owner not in owners:
+            raise violation(f"property {field} has no place in this packet")
+        values = value if repeatable_in else (value,)
+        if len(values) > 1 and owner is not None and owner not in repeatable_in:
+            raise violation(f"property {field} is given twice")
+        for one in values:
+            if check is not None:
+                check(one)
+            parts.append(prefix + write(one))
     block = b"".join(parts)
     return fields.write_varint(len(block)) + block
-
-
-def _append(parts: list[bytes], row: PropertyRow, value: Any, owner: int | None) -> None:
-    values = value if row.repeatable_in else (value,)
-    if len(values) > 1 and owner is not None and owner not in row.repeatable_in:
-        raise violation(f"property {row.field} is given twice")
-    identifier = bytes((row.identifier,))
-    for one in values:
-        if row.type.check is not None:
-            row.type.check(one)
-        parts.append(identifier)
-        parts.append(row.type.write(one))
