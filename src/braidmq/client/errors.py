@@ -87,7 +87,7 @@ class ConnectFailedError(ClientError):
     """No address could be connected to; `failures` has one (address, error) for each attempt."""
 
     def __init__(self, failures: Sequence[tuple[str, Exception]]) -> None:
-        tried = "; ".join(f"{address}: {error}" for address, error in failures)
+        tried = "; ".join(f"{address}: {str(error) or type(error).__name__}" for address, error in failures)
         super().__init__(f"no broker could be reached ({tried or 'no address'})")
         self.failures = tuple(failures)
 

@@ -33,7 +33,7 @@ class KeepAlive:
         return self._interval_s > 0 and now >= self._ping_at()
 
     def answer_overdue(self, now: float) -> bool:
-        return self._pinged_at is not None and now >= self._pinged_at + self._answer_timeout_s
+        return self._pinged_at is not None and now >= self._answer_until(self._pinged_at)
 
     def deadline(self) -> float | None:
         """When `ping_due` or `answer_overdue` changes next; None: never."""
@@ -41,7 +41,11 @@ class KeepAlive:
             return None
         if self._pinged_at is None:
             return self._ping_at()
-        return min(self._sent_at + self._interval_s, self._pinged_at + self._answer_timeout_s)
+        return min(self._sent_at + self._interval_s, self._answer_until(self._pinged_at))
+
+    def _answer_until(self, pinged_at: float) -> float:
+        """Whatever comes shows that the server lives, even if its PINGRESP is far behind in the stream."""
+        return max(pinged_at, self._received_at) + self._answer_timeout_s
 
     def _ping_at(self) -> float:
         if self._pinged_at is None:

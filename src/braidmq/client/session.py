@@ -70,6 +70,7 @@ class Session:
         self.client_id = options.client_id
         self.state = State.OFFLINE
         self.server = ServerLimits()
+        self.session_present = False  # whether the server still knew us at the last CONNACK
         self._inbound = Inbound(options)
         self._ids = PacketIds()
         self._outbound = Outbound(self._ids, self._send, self._send_publish, self._emit)
@@ -97,6 +98,10 @@ class Session:
         }
 
     # -- what the application wants -----------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        return self.state is State.CONNECTED
 
     @property
     def pending_publishes(self) -> int:
@@ -223,12 +228,17 @@ class Session:
             self._events.append(MessagesReceived(received))
         return self._take_events()
 
-    def advance(self, now: float) -> list[Event]:
-        """Time has passed."""
+    def reading_resumed(self, now: float) -> None:
+        """The shell had stopped reading, so that the server's silence until now was ours."""
+        if self._keep_alive is not None:
+            self._keep_alive.received(now)
+
+    def advance(self, now: float, *, reading: bool = True) -> list[Event]:
+        """Time has passed. A shell that does not read at the moment can't judge the server's silence."""
         if self.state is State.CONNECTING and now >= self._connect_deadline:
             self._close(ConnectionLostError("the server did not answer CONNECT in time"))
         elif self.state is State.CONNECTED and self._keep_alive is not None:
-            if self._keep_alive.answer_overdue(now):
+            if reading and self._keep_alive.answer_overdue(now):
                 self._close(ConnectionLostError("the server did not answer a ping in time"))
             elif self._keep_alive.ping_due(now):
                 self._keep_alive.pinged(now)
@@ -251,6 +261,10 @@ class Session:
             if self._keep_alive is not None:
                 self._keep_alive.sent(now)
         return out
+
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self._out)
 
     # -- what the server says -----------------------------------------------------------------------------
 
@@ -293,6 +307,7 @@ class Session:
         self._handshake.connack(packet)
         self.state = State.CONNECTED
         self._settle(packet.properties)
+        self.session_present = packet.session_present
         self._emit(Connected(packet.session_present, packet.properties))
         self._inbound.connected(resumed=packet.session_present)
         self._outbound.connected(self.server.receive_maximum, resumed=packet.session_present)
