@@ -47,6 +47,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: int = 0
     order_faults: int = 0
     refused: int = 0
+    foreign: int = 0
+    broken_links: int = 0
     p50_us: float = 0.0
     p99_us: float = 0.0
     p999_us: float = 0.0
@@ -119,6 +121,8 @@ def summarise(row: Row, result: Result) -> Sample:
         duplicates=result.duplicates,
         order_faults=result.order_faults,
         refused=result.refused,
+        foreign=result.foreign,
+        broken_links=result.broken_links,
         p50_us=result.latency.p50_us,
         p99_us=result.latency.p99_us,
         p999_us=result.latency.p999_us,

@@ -57,7 +57,7 @@ def faults(side: Side) -> list[str]:
     """What a run must be read with: messages that did not come, came twice, out of order or were refused."""
     ratio = min(sample.delivery_ratio for sample in side.samples)
     sums = {kind: int(sum(getattr(sample, kind) for sample in side.samples))
-            for kind in ("duplicates", "order_faults", "refused")}
+            for kind in ("duplicates", "order_faults", "refused", "foreign", "broken_links")}
     found = [f"{side.name} delivered {ratio:.2%}"] if ratio < 1 else []
     return found + [f"{side.name}: {count} {kind.replace('_', ' ')}" for kind, count in sums.items() if count]
 
