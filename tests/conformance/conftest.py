@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from braidmq.wire import V5
-from tests.support.broker import Broker, Unsupported, serve, under_test
+from tests.support.broker import Broker, UnsupportedError, serve, under_test
 from tests.support.raw import RawClient
 
 Config = Mapping[str, Mapping[str, object]]
@@ -42,7 +42,7 @@ def brokers() -> Iterator[Callable[[Config | None], Broker]]:
         if key not in running:
             try:
                 running[key] = serve(config)
-            except Unsupported as why:
+            except UnsupportedError as why:
                 pytest.skip(str(why))
         return running[key]
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from braidmq.wire import Suback
 from tests.support.broker import Broker
-from tests.support.raw import Closed, RawClient
+from tests.support.raw import ClosedError, RawClient
 
 Dial = Callable[..., RawClient]
 Connector = Callable[..., RawClient]
@@ -88,7 +88,7 @@ def expect_filter_refused(client: RawClient) -> None:
     """A filter that isn't one: refused in the SUBACK, or the packet taken as broken."""
     try:
         packet = client.receive()
-    except Closed:
+    except ClosedError:
         assert client.version < 5
         return
     if isinstance(packet, Suback):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,10 @@ BAD_CONNECTS = {
         ["MQTT-3.1.3-12"],
         frames.connect(frames.blob("a"), frames.blob(b"\xc3"), flags=frames.CLEAN | frames.USERNAME_FLAG),
     ),
-    "cut in the variable header": (["MQTT-3.1.4-1"], frames.frame(frames.CONNECT, frames.blob("MQTT"), b"\5")),
+    "cut in the variable header": (
+        ["MQTT-3.1.4-1"],
+        frames.frame(frames.CONNECT, frames.blob("MQTT"), b"\x05"),
+    ),
     "empty": (["MQTT-3.1.4-1"], frames.frame(frames.CONNECT)),
     "receive maximum zero": (
         ["MQTT-3.1.4-1"],
@@ -331,14 +335,15 @@ def test_no_response_information_unless_asked_for(connect: Connector, asked: boo
 @pytest.mark.mqtt("MQTT-3.1.2-29")
 def test_without_problem_information_acks_carry_no_text(connect: Connector, name: str) -> None:
     client = connect(request_problem_information=False)
-    replies = [client.subscribe(name, f"{name}/#", qos=1), client.unsubscribe(f"{name}/nothing")]
+    replies: list[Any] = [client.subscribe(name, f"{name}/#", qos=1), client.unsubscribe(f"{name}/nothing")]
     client.unsubscribe(name, f"{name}/#")
     client.send(Publish(name, qos=1, packet_id=77))
     client.send(Publish(name, qos=2, packet_id=78))
     client.send_bytes(frames.frame(frames.PUBREL, frames.u16(999)))
-    for packet in [*replies, *(client.receive() for _ in range(3))]:
-        assert packet.properties.reason_string is None  # type: ignore[union-attr]
-        assert packet.properties.user_properties == ()  # type: ignore[union-attr]
+    replies += [client.receive() for _ in range(3)]
+    for packet in replies:
+        assert packet.properties.reason_string is None
+        assert packet.properties.user_properties == ()
 
 
 @pytest.mark.mqtt("MQTT-3.1.2-30")

@@ -8,7 +8,7 @@ import pytest
 
 from braidmq.wire import Packet, Pingreq, Pingresp, Publish, Will
 from tests.conformance.kit import Connector, Elapse, Limited, Reason
-from tests.support.raw import Closed
+from tests.support.raw import ClosedError
 
 
 @pytest.mark.mqtt("MQTT-3.1.2-22", "MQTT-3.2.2-22", "MQTT-3.14.4-1", "MQTT-3.14.4-2")
@@ -41,7 +41,7 @@ def test_only_received_packets_keep_a_client_alive(connect: Connector, name: str
     chatty = connect()
     silent.sock.settimeout(0.1)
     received: list[Packet] = []
-    with contextlib.suppress(Closed):
+    with contextlib.suppress(ClosedError):
         while not received or isinstance(received[-1], Publish):
             chatty.publish(name, b"to the silent one")
             with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Sections 3.1.2.4, 3.1.2.11.2 and 4.1: clean start, session expiry, what a session keeps and for how long."""
+"""Sections 3.1.2.4, 3.1.2.11.2 and 4.1: clean start, session expiry, what a session keeps and how long."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.kit import BROKEN, Connector, Elapse, Reason
 from tests.support import frames
 
-UNALTERED = {
+UNALTERED: dict[str, tuple[str, list[Any]]] = {
     "payload_format": ("MQTT-3.3.2-4", [0, 1]),
     "content_type": ("MQTT-3.3.2-20", ["", "text/plain; charset=ü"]),
     "response_topic": ("MQTT-3.3.2-15", ["a", "answer/ü/😀"]),
@@ -43,7 +43,7 @@ def test_a_property_arrives_unaltered(
 @pytest.mark.mqtt("MQTT-3.3.2-4", "MQTT-3.3.2-15", "MQTT-3.3.2-16", "MQTT-3.3.2-17", "MQTT-3.3.2-18")
 @pytest.mark.mqtt("MQTT-3.3.2-20")
 def test_properties_survive_in_retained_and_kept_messages(connect: Connector, name: str) -> None:
-    sent = {
+    sent: dict[str, Any] = {
         "payload_format": 1,
         "content_type": "application/json",
         "response_topic": f"{name}/answer",

@@ -81,7 +81,7 @@ def test_the_topic_that_arrives_is_the_one_published(connect: Connector, name: s
 @pytest.mark.mqtt("MQTT-3.3.4-1", "MQTT-4.3.2-4", "MQTT-4.3.3-8")
 def test_each_qos_is_answered_with_its_own_packet(connect: Connector, name: str) -> None:
     client = connect()
-    client.send(Publish(name, b"0"), Publish(name, b"1", 1, packet_id=9), Publish(name, b"2", 2, packet_id=10))
+    client.send(*(Publish(name, b"x", qos, packet_id=8 + qos if qos else 0) for qos in (0, 1, 2)))
     client.expect(Puback, packet_id=9)
     client.expect(Pubrec, packet_id=10)
     client.expect_nothing()
@@ -103,7 +103,9 @@ def test_a_publish_with_a_subscription_identifier_closes(connect: Connector, nam
     client.expect_disconnect(Reason.PROTOCOL_ERROR)
 
 
-def received_by(connect: Connector, subscriptions: list[tuple[Subscription, int]], topic: str) -> list[Publish]:
+def received_by(
+    connect: Connector, subscriptions: list[tuple[Subscription, int]], topic: str
+) -> list[Publish]:
     """What a client with these subscriptions (and identifiers) gets of one QoS 2 message."""
     subscriber, publisher = connect(), connect()
     for subscription, identifier in subscriptions:

@@ -71,9 +71,8 @@ def test_stray_puback_and_pubcomp_do_no_harm(connect: Connector, name: str) -> N
 def test_acknowledgements_fit_the_packet_size_of_the_client(connect: Connector, name: str) -> None:
     client = connect(maximum_packet_size_bytes=PACKET_BYTES_MAX)
     topic = "/".join([name] * 20)
-    client.send(
-        Publish(topic, qos=1, packet_id=1), Publish(topic, qos=2, packet_id=2), Pubrel(2), Pubrel(999), Pubrec(998)
-    )
+    client.send(Publish(topic, qos=1, packet_id=1), Publish(topic, qos=2, packet_id=2))
+    client.send(Pubrel(2), Pubrel(999), Pubrec(998))
     for kind in (Puback, Pubrec, Pubcomp, Pubcomp, Pubrel):
         client.expect(kind)
         assert client.last_frame.size_bytes <= PACKET_BYTES_MAX
@@ -106,7 +105,7 @@ def test_a_broken_acknowledgement_closes(connect: Connector, packet: bytes) -> N
 
 
 @pytest.mark.mqtt("MQTT-4.3.2-3", "MQTT-4.3.3-4")
-@pytest.mark.parametrize("tail", [b"", b"\x00", b"\x00\x00"], ids=["short", "reason", "reason and properties"])
+@pytest.mark.parametrize("tail", [b"", b"\x00", b"\x00\x00"], ids=["short", "reason", "in full"])
 def test_all_forms_of_an_acknowledgement_are_understood(connect: Connector, name: str, tail: bytes) -> None:
     client = connect(receive_maximum=1)
     client.subscribe(name, qos=2)

@@ -80,7 +80,7 @@ def test_replacing_a_subscription_loses_no_message(connect: Connector, name: str
 
 @pytest.mark.mqtt("MQTT-3.8.3-2", "MQTT-4.13.1-1")
 @pytest.mark.mqtt311("MQTT-3.8.3-3")
-@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("version", [4, 5])
 def test_a_subscribe_without_filters_closes(connect: Connector, version: int) -> None:
     client = connect(version=version)
     client.send_bytes(frames.subscribe(1, properties=b"\x00" if version == 5 else b""))

@@ -93,7 +93,7 @@ def test_messages_under_way_are_resent_after_an_unsubscribe(connect: Connector, 
 
 @pytest.mark.mqtt("MQTT-3.10.3-2", "MQTT-4.13.1-1")
 @pytest.mark.mqtt311("MQTT-3.10.3-2")
-@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("version", [4, 5])
 def test_an_unsubscribe_without_filters_closes(connect: Connector, version: int) -> None:
     client = connect(version=version)
     client.send_bytes(frames.unsubscribe(1, properties=b"\x00" if version == 5 else b""))

@@ -119,7 +119,7 @@ def test_topics_of_the_longest_length_are_handled(connect: Connector) -> None:
 
 
 @pytest.mark.mqtt("MQTT-4.7.3-4", "MQTT-4.7.3-1")
-@pytest.mark.parametrize("topic", ["/", "//", " ", "a b/c", "\u007f", "\ufffd", "\U0010fffd", "ÿ"])
+@pytest.mark.parametrize("topic", ["/", "//", " ", "a b/c", "\ufffd", "\U0010fffd", "ÿ"])
 def test_unusual_topics_are_left_as_they_are(connect: Connector, name: str, topic: str) -> None:
     client = connect()
     client.subscribe(f"{name}{topic}", qos=1)

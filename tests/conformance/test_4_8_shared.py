@@ -26,10 +26,10 @@ def payloads(client: RawClient) -> list[bytes]:
 
 
 @pytest.mark.mqtt("MQTT-4.8.2-1", "MQTT-4.8.2-2")
-@pytest.mark.parametrize("bad", ["$share/", "$share/g", "$share/g/", "$share//t", "$share/g+/t", "$share/#/t"])
+@pytest.mark.parametrize("bad", ["", "g", "g/", "/t", "g+/t", "#/t"])
 def test_a_shared_filter_without_group_or_topic_is_refused(connect: Connector, bad: str) -> None:
     client = connect()
-    client.send_bytes(frames.subscribe(1, (bad, 0)))
+    client.send_bytes(frames.subscribe(1, (f"$share/{bad}", 0)))
     expect_filter_refused(client)
 
 
@@ -38,8 +38,8 @@ def test_each_message_goes_to_one_member(connect: Connector, name: str) -> None:
     members, publisher = group_of(connect, name, 3), connect()
     for number in range(12):
         assert publisher.publish(f"{name}/t", b"%d" % number, qos=1) == Reason.SUCCESS
-    received = [payloads(member) for member in members]
-    assert sorted(sum(received, [])) == sorted(b"%d" % number for number in range(12))
+    received = [payload for member in members for payload in payloads(member)]
+    assert sorted(received) == sorted(b"%d" % number for number in range(12))
 
 
 @pytest.mark.braidmq_only
@@ -53,7 +53,8 @@ def test_members_take_turns(connect: Connector, name: str) -> None:
 @pytest.mark.mqtt("MQTT-4.8.2-1")
 def test_groups_and_plain_subscriptions_each_get_a_copy(connect: Connector, name: str) -> None:
     clients = [connect() for _ in range(3)]
-    for client, wanted in zip(clients, (f"$share/{name}a/{name}", f"$share/{name}b/{name}", name), strict=True):
+    filters = (f"$share/{name}a/{name}", f"$share/{name}b/{name}", name)
+    for client, wanted in zip(clients, filters, strict=True):
         client.subscribe(wanted, qos=1)
     connect().publish(name, b"x", qos=1)
     for client in clients:

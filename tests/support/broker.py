@@ -21,7 +21,7 @@ START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.01
 
-# What Mosquitto calls some of our limits; a limit it hasn't got makes serve() raise Unsupported.
+# What Mosquitto calls some of our limits; a limit it hasn't got makes serve() raise UnsupportedError.
 MOSQUITTO_NAMES = {
     "packet_bytes_max": "max_packet_size",
     "topic_alias_max": "max_topic_alias",
@@ -34,7 +34,7 @@ MOSQUITTO_NAMES = {
 }
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """The broker under test can't be configured this way."""
 
 
@@ -139,14 +139,15 @@ def start_braidmq(config: Mapping[str, Mapping[str, object]] | None = None, *fla
 def start_mosquitto(config: Mapping[str, Mapping[str, object]] | None = None) -> Broker:
     program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
-        raise Unsupported("mosquitto is not installed (Debian: apt-get install mosquitto)")
+        raise UnsupportedError("mosquitto is not installed (Debian: apt-get install mosquitto)")
     wanted = dict(config or {})
     limits = wanted.pop("limits", {})
     unknown = [name for name in limits if name not in MOSQUITTO_NAMES]
     if wanted or unknown:
-        raise Unsupported(f"mosquitto has no setting for {[*wanted, *unknown]}")
+        raise UnsupportedError(f"mosquitto has no setting for {[*wanted, *unknown]}")
     directory, port = Path(tempfile.mkdtemp(prefix="braidmq-test-")), free_port()
     lines = [f"listener {port} 127.0.0.1", "allow_anonymous true", "persistence false", "log_dest none"]
+    lines.append("set_tcp_nodelay true")
     lines += [f"{MOSQUITTO_NAMES[name]} {value}" for name, value in limits.items()]
     path = directory / "mosquitto.conf"
     path.write_text("\n".join(lines) + "\n")
