@@ -1,0 +1,1 @@
+"""Interest filters."""

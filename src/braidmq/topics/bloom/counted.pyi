@@ -1,0 +1,16 @@
+from collections.abc import Collection, Iterable
+
+from braidmq.topics.bloom.counters import BitCounters
+from braidmq.topics.bloom.keycounts import KeyCounts
+from braidmq.topics.bloom.prefix import PrefixFilter
+
+class CountedFilter:
+    @property
+    def filter(self) -> PrefixFilter: ...
+    @property
+    def counters(self) -> BitCounters: ...
+    def __init__(self, blocks: int, hashes: int, seed: int) -> None: ...
+    def apply(
+        self, added: Collection[int], removed: Collection[int], report: bool = True
+    ) -> tuple[list[int], list[int]]: ...
+    def false_terminals(self, counts: KeyCounts, nodes: Iterable[int]) -> list[int]: ...

@@ -1,0 +1,175 @@
+"""Which peers may want a topic: the filters of all of them in one index, kept up to date by their messages.
+
+A peer is in one of three states. Unknown (it has just joined, or a message was lost): every topic goes to it. Staged
+(its snapshot came): its filter is searched by itself, exactly as it is. Loaded: its filter is a column of the rows, and one
+search answers for all such peers. Loading goes in steps, so that a large snapshot stops nothing; changes that
+come meanwhile go to the staged filter and to the rows.
+
+The hot path can go past Python: SlicedFilter.search in sliced.pxd fills a bit mask of slots; `labels[slot]` is the peer.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from braidmq.topics.bloom.local import HASHES
+from braidmq.topics.bloom.messages import (
+    Delta,
+    Envelope,
+    InterestError,
+    Kind,
+    apply_delta,
+    open_message,
+    read_delta,
+    read_snapshot,
+)
+from braidmq.topics.bloom.prefix import PrefixFilter
+from braidmq.topics.bloom.sizing import BLOCK_BYTES
+from braidmq.topics.bloom.sliced import SlicedFilter
+from braidmq.topics.bloom.stream import Outcome, StreamPosition
+
+# A column of 64 KiB at a time: a few milliseconds.
+LOAD_BYTES_MAX = 65_536
+# Rows for 64 peers of this size take 256 MiB. A larger filter stays staged: right, but searched by itself.
+LOADED_BLOCKS_MAX = 1 << 16
+
+
+@dataclass(slots=True)
+class Column:
+    """What is known about one peer."""
+
+    slot: int
+    stream: StreamPosition = field(default_factory=StreamPosition)
+    blocks: int = 0
+    known_false: list[int] = field(default_factory=list)
+    staged: PrefixFilter | None = None
+    rows_written: int = 0
+    """Blocks of rows that hold the staged filter already."""
+
+
+class InterestIndex(SlicedFilter):
+    """The interest of many peers; `interested(topic)` gives those that may want a topic."""
+
+    def __new__(
+        cls, *, seed: int, hashes: int = HASHES, loaded_blocks_max: int = LOADED_BLOCKS_MAX
+    ) -> "InterestIndex":
+        return super().__new__(cls, hashes, seed)
+
+    def __init__(self, *, seed: int, hashes: int = HASHES, loaded_blocks_max: int = LOADED_BLOCKS_MAX) -> None:
+        self._columns: dict[Hashable, Column] = {}
+        self._loaded_blocks_max = loaded_blocks_max
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def join(self, peer: Hashable) -> None:
+        """A peer is there, its interest isn't known yet: every topic goes to it. None can't be a peer's name."""
+        if peer is None:
+            raise ValueError("None can't be a peer's name")
+        if peer not in self._columns:
+            self._columns[peer] = Column(self.occupy(peer))
+            self._refresh_known_false()
+
+    def drop(self, peer: Hashable) -> None:
+        """The peer has left; nothing goes to it any more."""
+        column = self._columns.pop(peer)
+        self.release(column.slot)
+        self._refresh_known_false()
+        largest = max((other.blocks for other in self._columns.values() if other.staged is None), default=1)
+        if max(1, largest) * 4 <= self.blocks:
+            self._resize_rows(max(1, largest))
+
+    def receive(self, peer: Hashable, message: bytes) -> Outcome:
+        """Take a peer's snapshot or delta. InterestError if it is damaged: then, too, a snapshot is needed."""
+        self.join(peer)
+        column = self._columns[peer]
+        try:
+            envelope = open_message(message)
+            read = self._receive_snapshot if envelope.kind is Kind.SNAPSHOT else self._receive_delta
+            return read(column, envelope)
+        except InterestError:
+            column.stream.damaged()
+            raise
+        finally:
+            self.set_unknown(column.slot, not column.stream.in_step)
+
+    def compare(self, peer: Hashable, position: tuple[int, int]) -> Outcome:
+        """Hold a peer's position against ours: SNAPSHOT_NEEDED if its last message never came."""
+        column = self._columns[peer]
+        outcome = column.stream.judge_position(position)
+        self.set_unknown(column.slot, not column.stream.in_step)
+        return outcome
+
+    def in_step(self, peer: Hashable) -> bool:
+        return self._columns[peer].stream.in_step
+
+    def advance(self, bytes_max: int = LOAD_BYTES_MAX) -> bool:
+        """Go on loading a staged filter; False if there is none that can be loaded."""
+        for column in self._columns.values():
+            if column.staged is not None and column.blocks <= self._loaded_blocks_max:
+                self._load(column, column.staged, max(1, bytes_max // BLOCK_BYTES))
+                return True
+        return False
+
+    def bits(self, peer: Hashable) -> bytes:
+        """The bits held for a peer, wherever they are."""
+        column = self._columns[peer]
+        return self.read_column(column.slot, column.blocks) if column.staged is None else column.staged.bits
+
+    def _receive_snapshot(self, column: Column, envelope: Envelope) -> Outcome:
+        filter = read_snapshot(envelope).filter
+        position = envelope.epoch, envelope.sequence
+        if filter.seed != self.seed or filter.hashes != self.hashes:
+            raise InterestError("the peer's filter has another seed or another number of hashes than this index")
+        outcome = column.stream.judge_snapshot(position)
+        if outcome is Outcome.APPLIED:
+            self.stage(column.slot, filter)
+            column.staged, column.blocks, column.rows_written = filter, filter.blocks, 0
+            column.stream.moved_to(position, by_snapshot=True)
+            if column.blocks <= self._loaded_blocks_max:
+                self._load(column, filter, LOAD_BYTES_MAX // BLOCK_BYTES)
+        return outcome
+
+    def _receive_delta(self, column: Column, envelope: Envelope) -> Outcome:
+        position = envelope.epoch, envelope.sequence
+        outcome = column.stream.judge_delta(position)
+        if outcome is Outcome.APPLIED:
+            self._apply(column, read_delta(envelope, column.blocks))
+            column.stream.moved_to(position, by_snapshot=False)
+        return outcome
+
+    def _apply(self, column: Column, delta: Delta) -> None:
+        if column.staged is not None:
+            apply_delta(delta, column.staged)
+        if column.staged is None or column.rows_written:
+            self.write_keys(column.slot, column.blocks, delta.added_keys)
+            self.write_positions(column.slot, column.blocks, delta.set_positions, True)
+            self.write_positions(column.slot, column.blocks, delta.cleared_positions, False)
+        if column.staged is None and delta.masks is not None:
+            self.set_depths(column.slot, delta.masks.plus, delta.masks.hash, delta.masks.end)
+        if column.staged is None and delta.known_false is not None:
+            column.known_false = list(delta.known_false)
+            self._refresh_known_false()
+
+    def _load(self, column: Column, filter: PrefixFilter, blocks_max: int) -> None:
+        if filter.blocks > self.blocks:
+            self._resize_rows(filter.blocks)
+        self.load_rows(column.slot, column.rows_written, blocks_max)
+        column.rows_written = min(column.rows_written + blocks_max, self.blocks)
+        if column.rows_written == self.blocks:
+            self.set_depths(column.slot, filter.plus_depths, filter.hash_depths, filter.end_depths)
+            self.finish_load(column.slot)
+            column.staged, column.known_false = None, filter.known_false
+            self._refresh_known_false()
+
+    def _resize_rows(self, blocks: int) -> None:
+        self.reshape(blocks, self.width)
+        for column in self._columns.values():
+            column.rows_written = 0
+
+    def _refresh_known_false(self) -> None:
+        slots_by_key: dict[int, int] = {}
+        for column in self._columns.values():
+            if column.staged is None:
+                for key in column.known_false:
+                    slots_by_key[key] = slots_by_key.get(key, 0) | 1 << column.slot
+        self.replace_known_false(slots_by_key)
