@@ -546,7 +546,7 @@ cdef class Lane(Outlet):
 
     cdef int begin_answer(self) except -1:
         """Count a publish that will be answered; the client may not have too many of them open."""
-        cdef Py_ssize_t open_count = self.held_acks
+        cdef Py_ssize_t open_count = self.held_pubacks
         if self.session.inbound is not None:
             open_count += len(self.session.inbound)
         if open_count >= self.hub.receive_maximum:
@@ -558,8 +558,9 @@ cdef class Lane(Outlet):
         """Answer a publish, whatever the reason. MQTT 3 can't say no: there the connection ends."""
         if reason >= 0x80 and not self.is_v5:
             raise ProtocolError(reason, "the message was refused")
-        if self.hub.holding:
-            self.held_acks += 1
+        if self.hub.holding and first == PUBACK:
+            self.held_pubacks += 1
+            self.turn_pubacks += 1
         return self.acknowledge(first, packet_id, reason)
 
     cdef int distribute(self, Message message) except -1:

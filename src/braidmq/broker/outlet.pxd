@@ -18,7 +18,8 @@ cdef class Outlet:
     cdef public Py_ssize_t backlog_bytes       # given to the transport, not yet accepted by the kernel
     cdef bint is_dirty                   # stands in hub.dirty
     cdef bint is_holding                 # stands in hub.held_outlets
-    cdef int held_acks                   # inbound QoS 1/2 publishes whose answer is held back
+    cdef int held_pubacks                # inbound QoS 1 publishes whose answer is held back,
+    cdef int turn_pubacks                # of them in this turn
     cdef readonly bint congested         # over output_bytes_max, and not yet drained
     cdef readonly double congested_at_s  # since when
     cdef public object shell             # the transport, as the connection knows it

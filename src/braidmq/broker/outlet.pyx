@@ -79,18 +79,15 @@ cdef class Outlet:
 
     def take_held(self):
         """What this turn holds back, for `release_held` once the turn is kept."""
-        taken = (self.held.take(), self.held_acks)
-        self.held_acks = 0
+        taken = (self.held.take(), self.turn_pubacks)
+        self.turn_pubacks = 0
         self.is_holding = False
         return taken
 
     def release_held(self, tuple taken not None):
         self.out.write(taken[0])
         self.mark()
-        self.answers_released(taken[1])
-
-    def answers_released(self, int count):
-        """Answers to `count` inbound publishes are on their way."""
+        self.held_pubacks -= taken[1]
 
     # ---- messages ------------------------------------------------------------------------------------
 

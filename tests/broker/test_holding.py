@@ -1,0 +1,100 @@
+"""Nothing is promised before it is kept: with a store that takes its time, answers wait for it."""
+
+from braidmq.store.records import INBOUND, QUEUED, RETAINED, SENT, SESSION, SETTLED, SUBSCRIBED
+from braidmq.wire import (
+    Connack,
+    Connect,
+    Properties,
+    Puback,
+    Publish,
+    Pubrec,
+    ReasonCode,
+    Suback,
+    Subscribe,
+    Subscription,
+)
+from tests.broker.world import Client, SlowStore, World
+
+LASTING = Properties(session_expiry_s=1000)
+
+
+def kinds(store: SlowStore) -> list[int]:
+    return [record[0] for record in store.kept]
+
+
+def connected(world: World, store: SlowStore, client_id: str) -> Client:
+    client = world.open()
+    client.send(Connect(client_id, properties=LASTING))
+    assert client.read() == []
+    store.keep_all()
+    client.expect(Connack)
+    return client
+
+
+def test_session_and_subscription_are_kept_before_they_are_confirmed() -> None:
+    store = SlowStore()
+    world = World(store)
+    client = connected(world, store, "c")
+    assert SESSION in kinds(store)
+    client.send(Subscribe(1, (Subscription("t", 1),)))
+    assert client.read() == []
+    assert SUBSCRIBED not in kinds(store)
+    store.keep_all()
+    assert SUBSCRIBED in kinds(store)
+    client.expect(Suback)
+
+
+def test_publish_is_acknowledged_and_delivered_when_kept() -> None:
+    store = SlowStore()
+    world = World(store)
+    subscriber = connected(world, store, "s")
+    subscriber.send(Subscribe(1, (Subscription("t", 2),)))
+    store.keep_all()
+    subscriber.read()
+    publisher = connected(world, store, "p")
+    publisher.send(Publish("t", b"1", 1, packet_id=1), Publish("t", b"2", 2, packet_id=2))
+    assert (publisher.read(), subscriber.read()) == ([], [])
+    store.keep_all()
+    assert publisher.read() == [Puback(1), Pubrec(2)]
+    assert subscriber.payloads() == [b"1", b"2"]
+    assert [kind for kind in kinds(store) if kind in (QUEUED, SENT, INBOUND)] == [
+        QUEUED, SENT, QUEUED, SENT, INBOUND,
+    ]
+    subscriber.send(Puback(1))
+    store.keep_all()
+    assert kinds(store)[-1] == SETTLED
+
+
+def test_qos0_overtakes_what_is_held() -> None:
+    store = SlowStore()
+    world = World(store)
+    subscriber = connected(world, store, "s")
+    subscriber.send(Subscribe(1, (Subscription("t", 1),)))
+    store.keep_all()
+    subscriber.read()
+    publisher = connected(world, store, "p")
+    publisher.send(Publish("t", b"held", 1, packet_id=1), Publish("t", b"free"))
+    assert subscriber.payloads() == [b"free"]
+    store.keep_all()
+    assert subscriber.payloads() == [b"held"]
+
+
+def test_held_answers_count_against_the_receive_maximum() -> None:
+    store = SlowStore()
+    world = World(store, receive_maximum=2)
+    publisher = connected(world, store, "p")
+    for packet_id in (1, 2, 3):
+        publisher.send(Publish("t", b"", 1, packet_id=packet_id))
+    (last,) = publisher.read()
+    assert last.reason == ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
+    assert publisher.is_closed
+
+
+def test_retained_messages_are_recorded() -> None:
+    store = SlowStore()
+    world = World(store)
+    publisher = connected(world, store, "p")
+    publisher.send(Publish("t", b"1", retain=True), Publish("t", b"", retain=True))
+    store.keep_all()
+    kept = [record for record in store.kept if record[0] == RETAINED]
+    assert [record[2] is None for record in kept] == [False, True]

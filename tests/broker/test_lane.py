@@ -1,0 +1,141 @@
+"""The fast lane behaves like the general way: same input, same output, byte for byte."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from braidmq.wire import V5, V311, Connect, Properties, Publish, Subscribe, Subscription, encode
+from tests.broker.world import Client, World
+
+TOPICS = ("a", "a/b", "a/b/c", "x", "$x/y")
+FILTERS = ("a", "a/+", "#", "a/#", "+/b", "$x/#", "$share/g/a/#", "$share/g/#")
+
+subscriptions = st.builds(
+    lambda filter, qos, no_local, rap: Subscription(
+        filter, qos, no_local=no_local and not filter.startswith("$share"), retain_as_published=rap
+    ),
+    st.sampled_from(FILTERS),
+    st.integers(0, 2),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@st.composite
+def subscribers(draw: st.DrawFn) -> tuple[int, Properties, list[tuple[Subscription, int]]]:
+    version = draw(st.sampled_from((V311, V5)))
+    properties = Properties()
+    if version == V5:
+        properties = Properties(
+            topic_alias_maximum=draw(st.sampled_from((None, 2))),
+            maximum_packet_size_bytes=draw(st.sampled_from((None, 60))),
+        )
+    wanted = draw(st.lists(st.tuples(subscriptions, st.sampled_from((0, 7, 300))), max_size=3))
+    return version, properties, wanted
+
+
+publishes = st.builds(
+    lambda topic, size, qos, retain, packet_id, expiry: Publish(
+        topic,
+        b"p" * size,
+        qos,
+        retain,
+        packet_id=packet_id if qos else 0,
+        properties=Properties(message_expiry_s=expiry),
+    ),
+    st.sampled_from(TOPICS),
+    st.sampled_from((0, 1, 20, 118, 130)),
+    st.sampled_from((0, 0, 0, 0, 0, 1, 2)),
+    st.sampled_from((False, False, False, True)),
+    st.integers(1, 3),
+    st.sampled_from((None, None, None, 10)),
+)
+
+
+def play(
+    *,
+    fast: bool,
+    others: list[tuple[int, Properties, list[tuple[Subscription, int]]]],
+    version: int,
+    sent: list[Publish],
+    chunk: int,
+) -> tuple[list[bytes], dict[str, int]]:
+    world = World()
+    clients: list[Client] = []
+    for number, (their_version, properties, wanted) in enumerate(others):
+        client = world.connect(f"c{number}", their_version, properties=properties)
+        for packet_id, (subscription, identifier) in enumerate(wanted, 1):
+            identifiers = (identifier,) if identifier and their_version == V5 else ()
+            kept = subscription if their_version == V5 else Subscription(subscription.filter, subscription.qos)
+            client.send(
+                Subscribe(packet_id, (kept,), Properties(subscription_identifiers=identifiers))
+            )
+        clients.append(client)
+    publisher = clients[0] if others and others[0][0] == version else world.connect("publisher", version)
+    publisher.connection.takes_fast_lane = fast
+    data = b"".join(encode(packet, version) for packet in sent)
+    for start in range(0, len(data), chunk):
+        publisher.send_bytes(data[start : start + chunk])
+    world.check()
+    return [client.read_bytes() for client in (*clients, publisher)], world.broker.hub.counters()
+
+
+@given(
+    others=st.lists(subscribers(), max_size=4),
+    version=st.sampled_from((V311, V5)),
+    sent=st.lists(publishes, max_size=30),
+    chunk=st.sampled_from((1, 7, 64, 100_000)),
+)
+def test_fast_lane_and_general_way_agree(
+    others: list[tuple[int, Properties, list[tuple[Subscription, int]]]],
+    version: int,
+    sent: list[Publish],
+    chunk: int,
+) -> None:
+    fast = play(fast=True, others=others, version=version, sent=sent, chunk=chunk)
+    general = play(fast=False, others=others, version=version, sent=sent, chunk=100_000)
+    assert fast == general
+
+
+def test_run_before_a_broken_packet_is_delivered() -> None:
+    world = World()
+    subscriber = world.connect("s")
+    subscriber.subscribe("t")
+    publisher = world.connect("p")
+    good = encode(Publish("t", b"1"), V5)
+    publisher.send_bytes(good + good + good + b"\x00\x00")
+    assert publisher.is_closed
+    assert subscriber.payloads() == [b"1"] * 3
+
+
+def test_large_packets_arrive_whole_however_they_are_cut() -> None:
+    world = World(packet_bytes_max=1 << 22)
+    subscriber = world.connect("s")
+    subscriber.subscribe("t")
+    publisher = world.connect("p")
+    payload = bytes(range(256)) * 8000
+    data = encode(Publish("t", payload), V5) * 2
+    for start in range(0, len(data), 50_001):
+        publisher.send_bytes(data[start : start + 50_001])
+    assert subscriber.payloads() == [payload, payload]
+
+
+def test_announced_length_costs_no_memory_before_the_bytes_come() -> None:
+    world = World(packet_bytes_max=1 << 27)
+    publisher = world.connect("p")
+    publisher.send_bytes(b"\x30\xff\xff\xff\x1f" + bytes(20_000))  # says 67 MB, sends 20 kB
+    assert len(publisher.connection.receive_buffer()) <= 20_005
+
+
+def test_input_before_connect_is_bounded() -> None:
+    world = World(connect_bytes_max=1024)
+    client = world.open()
+    client.send_bytes(b"\x10" + b"\xff\x7f" + bytes(100))
+    assert client.is_closed
+
+
+def test_connect_in_single_bytes() -> None:
+    world = World()
+    client = world.open()
+    for byte in encode(Connect("slow"), V5):
+        client.send_bytes(bytes([byte]))
+    assert client.connection.is_open
