@@ -216,8 +216,10 @@ def measure_memory(row: Row, settings: Settings) -> Measured:
 
 def measure_match(row: Row, settings: Settings) -> Measured:
     """The slower of the trie's two workloads; Mosquitto's own tree can't be asked."""
-    from bench import topics_bench
-
+    try:
+        from bench import topics_bench
+    except ImportError as error:
+        raise BenchError(f"the trie can't be measured: {error}") from error
     with pinned(BROKER_CORE):
         costs_ns = [
             topics_bench.measure_size(workload, TRIE_FILTERS, 1, with_dicts=False)["trie"]["match_ns"]
