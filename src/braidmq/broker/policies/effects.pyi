@@ -1,0 +1,40 @@
+from typing import Any, Final
+
+from braidmq.broker.policies.member import Member
+
+DROP_EXPIRED: Final[str]
+DROP_QUEUE_FULL: Final[str]
+DROP_NOBODY_ONLINE: Final[str]
+DROP_REJECTED: Final[str]
+DROP_NOT_SENDABLE: Final[str]
+DROP_SESSION_ENDED: Final[str]
+DROP_GROUP_GONE: Final[str]
+DROP_REASONS: Final[tuple[str, ...]]
+
+class SendMessage:
+    @property
+    def member(self) -> Member: ...
+    @property
+    def message(self) -> Any: ...
+    @property
+    def qos(self) -> int: ...
+    @property
+    def token(self) -> int: ...
+
+class KeepMessage:
+    @property
+    def message(self) -> Any: ...
+
+class DropMessage:
+    @property
+    def message(self) -> Any: ...
+    @property
+    def reason(self) -> str: ...
+
+class WithdrawMessage:
+    @property
+    def member(self) -> Member: ...
+    @property
+    def token(self) -> int: ...
+
+Effect = SendMessage | KeepMessage | DropMessage | WithdrawMessage

@@ -1,0 +1,48 @@
+from braidmq.broker.policies.base cimport Policy
+from braidmq.broker.policies.holders cimport KeyHolders
+from braidmq.broker.policies.member cimport Member
+from braidmq.broker.policies.queue cimport Entry, GroupQueue
+
+
+cdef class Delivery:
+    # A message with a member, from SendMessage to its last acknowledgement.
+    cdef Entry entry
+    cdef int qos
+    cdef bint is_received             # PUBREC came
+
+
+cdef class Place:
+    # One session in this group.
+    cdef readonly int qos
+    cdef readonly bint is_online
+    cdef readonly bint is_subscribed  # False: it only finishes what was begun with it
+    cdef dict deliveries              # token -> Delivery, in order of sending
+
+
+cdef class SharedGroup:
+    cdef readonly Policy policy
+    cdef readonly GroupQueue queue
+    cdef readonly double wake_at_s    # call woken() then, at the latest; infinity = no need
+    cdef object settings              # GroupSettings
+    cdef object number                # gives the token of a member's next delivery; None: Member.take_token
+    cdef bint keeps_qos0
+    cdef dict places                  # Member -> Place
+    cdef KeyHolders holders           # ordered policies: who has to acknowledge messages of which key
+    cdef long long last_sequence
+
+    cpdef list published(self, object message, double now, int qos, object publisher, object topic,
+                         Py_ssize_t size_bytes, double expires_at_s=*)
+    cpdef list acknowledged(self, Member member, long long token, double now, int reason=*)
+    cpdef list received(self, Member member, long long token, double now, int reason=*)
+    cpdef list completed(self, Member member, long long token, double now)
+    cdef void send(self, Entry entry, Member member, double now, list effects)
+    cdef void pump(self, double now, list effects)
+    cdef void pump_lane(self, object lane, double now, list effects)
+    cdef void settled(self, Member member, Entry entry, double now, list effects)
+    cdef void overflowed(self, double now, list effects)
+    cdef void enqueue(self, Entry entry, double now, list effects)
+    cdef void forget_if_done(self, Member member, Place place)
+    cdef list take_back(self, Member member, Place place, list effects)
+    cdef object lane_of(self, Entry entry)
+    cdef void sort_lane(self, object lane)
+    cdef void hold_all(self, Member member, Place place)

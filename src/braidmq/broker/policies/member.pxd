@@ -1,0 +1,63 @@
+cdef enum:
+    HISTORY_MAX = 5    # reported averages that the thesis's t_p is the mean of
+
+
+cdef class Member:
+    # Facts: what the client declared or the broker was configured with.
+    cdef public object owner                # whatever the caller wants back from a choice
+    cdef readonly str name                  # the client id
+    cdef public double weight               # share in the weighted policy
+    cdef public double capacity             # messages a second in the capacity policy; 0 = not known
+    cdef public Py_ssize_t receive_max      # QoS 1/2 messages it takes at a time
+    cdef public bint acks_when_processed    # declared `ack-mode`=`processed`: its acks measure its work
+    cdef public bint has_event_status       # reports at once when its queue changes much
+    cdef public double rtt_s                # smoothed round trip; 0 = not known
+    cdef public double rtt_min_s            # shortest round trip seen; 0 = not trusted
+    cdef public bint is_pressed             # its socket has bytes that the kernel didn't take
+
+    # Traffic of the present connection.
+    cdef readonly double last_sent_s        # t_s: time of the last message sent to it, or of its connection
+    cdef readonly double last_ack_s         # la
+    cdef readonly double head_sent_s        # when the oldest unacknowledged message was sent
+    cdef readonly Py_ssize_t sent_total
+    cdef readonly Py_ssize_t inflight       # sent, neither PUBACK nor PUBREC came
+    cdef readonly Py_ssize_t releasing      # between PUBREC and PUBCOMP: they take room, but no work
+    cdef long long last_token
+    cdef object unacked                     # OrderedDict: token -> time it was sent
+
+    # From status reports, as the thesis keeps them.
+    cdef readonly bint has_status
+    cdef readonly double last_status_s      # t_r: time of the last report, or of the connection
+    cdef readonly Py_ssize_t reported_queue    # m_q
+    cdef readonly Py_ssize_t sent_since_status    # m_s
+    cdef readonly double mean_processing_s  # t_p
+    cdef double[HISTORY_MAX] history        # h, as a ring
+    cdef int history_count
+    cdef int history_next
+
+    # From status reports, for the virtual finish time.
+    cdef readonly double busy_until_s       # w
+    cdef readonly double reported_service_s    # v; below 0 = not known
+    cdef Py_ssize_t backlog_before
+    cdef Py_ssize_t processed_before
+
+    # From acknowledgements.
+    cdef readonly double acked_service_s    # s; below 0 = not known
+
+    cpdef void connected(self, double now)
+    cpdef long long take_token(self)
+    cpdef void sent(self, double now, long long token=*, double mean_s=*)
+    cpdef bint acked(self, double now, long long token)
+    cpdef bint received(self, double now, long long token)
+    cpdef void completed(self)
+    cpdef bint withdrawn(self, long long token)
+    cpdef void report(self, double now, Py_ssize_t queue, double processing_s, Py_ssize_t processed=*,
+                      double mean_s=*)
+    cdef double score(self, double now, double group_mean_s) noexcept
+    cdef double finish_service(self, double now, double mean_s) noexcept
+    cdef double ack_service(self, double now, double mean_s) noexcept
+    cdef void learn_from_ack(self, double now, double sent_s) noexcept
+    cdef void learn_from_report(self, double now, Py_ssize_t backlog, double processing_s,
+                                Py_ssize_t processed) noexcept
+    cdef inline bint has_room(self) noexcept:
+        return self.inflight + self.releasing < self.receive_max

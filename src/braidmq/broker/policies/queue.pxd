@@ -1,0 +1,28 @@
+cdef class Entry:
+    # One message in the group's care: waiting, or with a member and not yet acknowledged.
+    cdef readonly object message
+    cdef readonly object publisher
+    cdef readonly object topic
+    cdef readonly int qos                # as published
+    cdef readonly Py_ssize_t size_bytes
+    cdef readonly double expires_at_s    # infinity = never
+    cdef readonly long long sequence     # order of publication in this group
+
+
+cdef class GroupQueue:
+    cdef readonly Py_ssize_t messages_max
+    cdef readonly Py_ssize_t bytes_max
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t size_bytes
+    cdef dict by_lane                    # lane -> deque of Entry, none of them empty
+
+    cpdef void add(self, object lane, Entry entry)
+    cpdef void put_back(self, object lane, list entries)
+    cpdef Entry first(self, object lane)
+    cpdef Entry take(self, object lane)
+    cpdef Entry last(self, object lane)
+    cpdef Entry take_oldest(self)
+    cpdef Entry take_newest(self)
+    cpdef bint is_over(self)
+    cpdef list lanes(self)
+    cdef void counted_out(self, Entry entry)
