@@ -24,7 +24,13 @@ def braidmq(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end."""
     return subprocess.run(
-        command(*words), input=stdin, capture_output=True, timeout=TIMEOUT_S, env=environment(env), cwd=cwd, check=False
+        command(*words),
+        input=stdin,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        env=environment(env),
+        cwd=cwd,
+        check=False,
     )
 
 

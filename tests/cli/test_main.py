@@ -1,21 +1,25 @@
 """The program as a whole: exit codes, one-line errors, and the commands that need no broker."""
 
+import io
 import json
 import re
 
 import pytest
 
 import braidmq as package
+from braidmq.cli.main import run
 from tests.cli.program import braidmq
+
+COMMANDS = ("serve", "pub", "sub", "demo", "info", "passwd")
 
 
 def test_version_and_help_are_answered() -> None:
     assert braidmq("--version").stdout.decode().strip() == f"braidmq {package.__version__}"
     text = braidmq("--help").stdout.decode()
-    assert all(re.search(rf"^│ {command} +\w", text, re.MULTILINE) for command in ("serve", "pub", "sub", "demo"))
+    assert all(re.search(rf"^│ {command} +\w", text, re.MULTILINE) for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", ["serve", "pub", "sub", "demo", "info", "passwd"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str) -> None:
     asked = braidmq(command, "--help")
     assert asked.returncode == 0
@@ -53,13 +57,22 @@ def test_every_command_explains_itself(command: str) -> None:
         (["passwd", "ada"], "the password is empty"),
     ],
 )
-def test_a_mistake_is_told_in_one_line_and_ends_with_2(words: list[str], message: str) -> None:
-    done = braidmq(*words)
-    assert done.returncode == 2
-    assert done.stdout == b""
-    [line] = done.stderr.decode().splitlines()
+def test_a_mistake_is_told_in_one_line_and_ends_with_2(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert run(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    [line] = printed.err.splitlines()
     assert line.startswith("braidmq: ")
     assert message in line
+
+
+def test_the_exit_code_reaches_the_shell() -> None:
+    done = braidmq("serve", "--port", "x")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"braidmq: --port: expected")
 
 
 def test_info_lists_the_compiled_modules() -> None:

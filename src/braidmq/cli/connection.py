@@ -13,6 +13,7 @@ import msgspec
 from cyclopts import Parameter
 
 from braidmq.cli.properties import CommandProperties, parse_properties
+from braidmq.client import ScramAuthenticator
 from braidmq.errors import ConfigError
 from braidmq.limits import UINT32_CEILING
 from braidmq.wire import V5, V31, V311, Will
@@ -73,6 +74,9 @@ class ConnectionFlags:
             allow_leading_hyphen=True,
         ),
     ] = None
+    scram: Annotated[
+        bool, flag("--scram", text="Log in by SCRAM-SHA-256: the password isn't sent (MQTT 5).")
+    ] = False
     version: Annotated[str, flag("-V", "--protocol-version", text="5, 311 or 31 (5).", metavar="VERSION")] = (
         "5"
     )
@@ -127,6 +131,9 @@ class ConnectionFlags:
     tls_os: Annotated[bool, _security("--tls-use-os-certs", "Trust the system's authorities.")] = False
 
 
+LOCAL_BROKER: Final = ConnectionFlags()
+
+
 class Destination(NamedTuple):
     """Where to, resolved from -h, -p and -L."""
 
@@ -136,6 +143,9 @@ class Destination(NamedTuple):
     password: str | None
     topic: str | None
     tls: bool
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def destination(flags: ConnectionFlags) -> Destination:
@@ -177,14 +187,13 @@ def client_options(
         raise ConfigError("-c needs a client id, so that the session can be found again: add -i ID")
     given = properties.connect
     options: dict[str, Any] = {
-        "client_id": client_id or ("" if version == V5 else f"braidmq-{os.getpid()}-{os.urandom(4).hex()}"),
+        "client_id": client_id or ("" if version == V5 else f"braid-{os.urandom(6).hex()}"),
         "version": version,
         "clean_start": not flags.keep_session,
         "session_expiry_s": _session_expiry_s(flags, given.session_expiry_s),
         "keep_alive_s": flags.keep_alive_s,
         "will": _will_of(flags, properties),
-        "username": where.username,
-        "password": where.password,
+        **_login(flags, where),
         "connect_properties": msgspec.structs.replace(
             given,
             session_expiry_s=None,
@@ -202,6 +211,14 @@ def client_options(
     return options | {name: value for name, value in chosen.items() if value is not None}
 
 
+def _login(flags: ConnectionFlags, where: Destination) -> dict[str, Any]:
+    if not flags.scram:
+        return {"username": where.username, "password": where.password}
+    if not where.username or not where.password:
+        raise ConfigError("--scram needs a user name and a password: -u NAME -P PASSWORD")
+    return {"authenticator": ScramAuthenticator(where.username, where.password)}
+
+
 def command_properties(flags: ConnectionFlags) -> CommandProperties:
     """The properties given with -D."""
     return parse_properties(flags.properties or [])
@@ -212,8 +229,9 @@ def _version(flags: ConnectionFlags, properties: CommandProperties) -> int:
     version = VERSIONS.get(word)
     if version is None:
         raise ConfigError(f"-V {flags.version}: expected 5, 311 or 31")
-    if version != V5 and (properties != CommandProperties() or flags.session_expiry is not None):
-        raise ConfigError(f"-V {flags.version}: properties (-D, -x) came with MQTT 5")
+    needs_5 = properties != CommandProperties() or flags.session_expiry is not None or flags.scram
+    if version != V5 and needs_5:
+        raise ConfigError(f"-V {flags.version}: -D, -x and --scram came with MQTT 5")
     return version
 
 

@@ -85,7 +85,7 @@ def run_broker(config: Config) -> None:
     try:
         node.run(config, on_ready=_announce)
     except ConfigError as error:
-        # The flags were well-formed; the machine says no, as for a port that is taken. That isn't wrong usage.
+        # The flags were well-formed; the machine says no, as for a port that is taken. It isn't wrong usage.
         raise BraidError(str(error)) from error
 
 
