@@ -2,6 +2,7 @@
 
 from braidmq.topics.filters import matches, split_shared, validate_filter
 from braidmq.topics.names import validate_topic
+from braidmq.topics.tree import TopicTree
 from braidmq.topics.trie import FilterTrie
 
-__all__ = ["FilterTrie", "matches", "split_shared", "validate_filter", "validate_topic"]
+__all__ = ["FilterTrie", "TopicTree", "matches", "split_shared", "validate_filter", "validate_topic"]

@@ -1,9 +1,9 @@
-"""The tree of levels under FilterTrie: nodes in arrays, literal edges in one hash table.
+"""The tree of levels under FilterTrie and TopicTree: nodes in arrays, literal edges in one hash table.
 
 Invariant: an edge (parent, level) is found from its keyed hash, but followed only when the child names that
 parent and has those very bytes; so colliding hashes cost time and never give a wrong node. Cost: 36 bytes a
-node and 11 to 21 an edge; a lookup touches one cache line of the table and one of the nodes. Nodes are never
-moved once there are 65,536 of them; the table is, when it doubles or halves.
+node (48 when linked) and 11 to 21 an edge; a lookup touches one cache line of the table and one of the nodes.
+Nodes are never moved once there are 65,536 of them; the table is, when it doubles or halves.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
@@ -38,8 +38,8 @@ cdef struct Node:                           # 32 bytes: two to a cache line
     uint32_t rest_value                     # slot of the filter that ends here with one more level, `#`, or 0
     uint8_t[LABEL_INLINE_BYTES] label       # the level's bytes; their address when they are too many
     uint16_t length                         # how many bytes the level has
-    uint32_t literals                       # a bit for each literal child, chosen by its level's hash: when it
-                                            # is 0 there is no such child; it may stay 1 while others are left
+    uint32_t literals                       # a bit for each literal child, chosen by its level's hash: where
+                                            # it is 0 there is none; it may stay 1 while others are left
 
 
 cdef struct Edge:
@@ -47,9 +47,16 @@ cdef struct Edge:
     uint32_t child                          # node id, or 0 where the place is empty
 
 
+cdef struct Links:                          # a node's literal children and sisters; 0 where there is none
+    uint32_t first_child
+    uint32_t next
+    uint32_t previous
+
+
 cdef struct Chunk:
     Node* nodes
     uint32_t* child_counts                  # literal children of each node; apart, since no search needs it
+    Links* links                            # only in a linked graph
 
 
 cdef struct Graph:
@@ -63,6 +70,7 @@ cdef struct Graph:
     uint32_t edges_capacity                 # a power of two
     uint32_t edge_count
     int edge_shift                          # hash >> edge_shift is an edge's home
+    bint linked                             # whether the children of a node can be listed
     uint32_t hash_mask                      # all ones, except in tests that want collisions
     SipKey key
     size_t long_label_bytes
@@ -83,6 +91,10 @@ cdef inline Node* node_at(const Graph* graph, uint32_t node) noexcept nogil:
 
 cdef inline uint32_t* child_count_at(const Graph* graph, uint32_t node) noexcept nogil:
     return &graph.chunks[node >> CHUNK_BITS].child_counts[node & (CHUNK_NODES - 1)]
+
+
+cdef inline Links* links_at(const Graph* graph, uint32_t node) noexcept nogil:
+    return &graph.chunks[node >> CHUNK_BITS].links[node & (CHUNK_NODES - 1)]
 
 
 cdef inline Py_ssize_t level_end(const uint8_t* text, Py_ssize_t start, Py_ssize_t length) noexcept nogil:
@@ -157,7 +169,7 @@ cdef inline uint32_t find_child(const Graph* graph, uint32_t parent, const Level
     return 0
 
 
-cdef int graph_open(Graph* graph, SipKey key, uint32_t hash_mask) except -1
+cdef int graph_open(Graph* graph, SipKey key, uint32_t hash_mask, bint linked) except -1
 cdef void graph_close(Graph* graph) noexcept
 cdef uint32_t add_child(Graph* graph, uint32_t parent, const Level* level) except 0
 cdef uint32_t add_plus(Graph* graph, uint32_t parent) except 0

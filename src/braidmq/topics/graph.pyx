@@ -29,14 +29,16 @@ cdef extern from *:
 
 cdef enum:
     NODES_MIN = 64
-    CHUNKS_MAX = 65536
+    CHUNKS_MAX = 65535
+    EDGES_MAX_BITS = 31
     EDGES_MIN_BITS = 6
 
 
-cdef int graph_open(Graph* graph, SipKey key, uint32_t hash_mask) except -1:
+cdef int graph_open(Graph* graph, SipKey key, uint32_t hash_mask, bint linked) except -1:
     memset(graph, 0, sizeof(Graph))
     graph.key = key
     graph.hash_mask = hash_mask
+    graph.linked = linked
     graph.edges_capacity = 1 << EDGES_MIN_BITS
     graph.edge_shift = 32 - EDGES_MIN_BITS
     graph.edges = <Edge*>take_zeroed(sizeof(Edge) << EDGES_MIN_BITS)
@@ -58,8 +60,7 @@ cdef void graph_close(Graph* graph) noexcept:
             if node_at(graph, node).length > LABEL_INLINE_BYTES:
                 free(<void*>label_bytes(node_at(graph, node)))
     for chunk in range(graph.chunk_count):
-        free(graph.chunks[chunk].nodes)
-        free(graph.chunks[chunk].child_counts)
+        free_chunk(&graph.chunks[chunk])
     free(graph.chunks)
     free(graph.edges)
     memset(graph, 0, sizeof(Graph))
@@ -68,9 +69,8 @@ cdef void graph_close(Graph* graph) noexcept:
 cdef int grow_nodes(Graph* graph) except -1:
     """Doubles the first chunk up to its full size, then adds chunks: nothing large is ever copied."""
     cdef Chunk* chunks
-    if graph.chunk_count > 0 and graph.nodes_capacity < CHUNK_NODES:
-        grow_chunk(&graph.chunks[0], graph.nodes_capacity, graph.nodes_capacity)
-        graph.nodes_capacity *= 2
+    if graph.nodes_capacity % CHUNK_NODES != 0:
+        grow_chunk(graph, &graph.chunks[0], graph.nodes_capacity, graph.nodes_capacity)
         return 0
     if graph.chunk_count == CHUNKS_MAX:
         raise MemoryError("the trie has no more node ids")
@@ -79,29 +79,36 @@ cdef int grow_nodes(Graph* graph) except -1:
         raise MemoryError
     graph.chunks = chunks
     memset(&chunks[graph.chunk_count], 0, sizeof(Chunk))
-    added = CHUNK_NODES if graph.chunk_count > 0 else NODES_MIN
-    grow_chunk(&chunks[graph.chunk_count], 0, added)
+    grow_chunk(graph, &chunks[graph.chunk_count], 0, CHUNK_NODES if graph.chunk_count > 0 else NODES_MIN)
     graph.chunk_count += 1
-    graph.nodes_capacity += added
     return 0
 
 
-cdef int grow_chunk(Chunk* chunk, uint32_t old, uint32_t added) except -1:
+cdef int grow_chunk(Graph* graph, Chunk* chunk, uint32_t old, uint32_t added) except -1:
     """Gives the chunk place for `added` nodes more than its `old` ones."""
     cdef Chunk larger
-    larger.nodes = <Node*>take_zeroed((old + added) * sizeof(Node))
-    larger.child_counts = <uint32_t*>take_zeroed((old + added) * sizeof(uint32_t))
-    if larger.nodes == NULL or larger.child_counts == NULL:
-        free(larger.nodes)
-        free(larger.child_counts)
+    cdef size_t capacity = old + added
+    larger.nodes = <Node*>take_zeroed(capacity * sizeof(Node))
+    larger.child_counts = <uint32_t*>take_zeroed(capacity * sizeof(uint32_t))
+    larger.links = <Links*>take_zeroed(capacity * sizeof(Links)) if graph.linked else NULL
+    if larger.nodes == NULL or larger.child_counts == NULL or (graph.linked and larger.links == NULL):
+        free_chunk(&larger)
         raise MemoryError
     if old > 0:
         memcpy(larger.nodes, chunk.nodes, old * sizeof(Node))
         memcpy(larger.child_counts, chunk.child_counts, old * sizeof(uint32_t))
+        if graph.linked:
+            memcpy(larger.links, chunk.links, old * sizeof(Links))
+    free_chunk(chunk)
+    chunk[0] = larger
+    graph.nodes_capacity += added
+    return 0
+
+
+cdef void free_chunk(Chunk* chunk) noexcept:
     free(chunk.nodes)
     free(chunk.child_counts)
-    chunk[0] = larger
-    return 0
+    free(chunk.links)
 
 
 cdef uint32_t take_node(Graph* graph, uint32_t parent) except 0:
@@ -158,7 +165,7 @@ cdef bint resize_edges(Graph* graph, int bits) noexcept:
     order of the hashes in either table, so both are walked from front to back and this is quick."""
     cdef Edge* old = graph.edges
     cdef uint32_t old_capacity = graph.edges_capacity, place
-    cdef Edge* edges = <Edge*>take_zeroed(sizeof(Edge) << bits)
+    cdef Edge* edges = NULL if bits > EDGES_MAX_BITS else <Edge*>take_zeroed(sizeof(Edge) << bits)
     if edges == NULL:
         return False
     graph.edges = edges
@@ -185,9 +192,30 @@ cdef uint32_t add_child(Graph* graph, uint32_t parent, const Level* level) excep
         raise
     place_edge(graph, edge)
     graph.edge_count += 1
+    if graph.linked:
+        link(graph, edge.child, parent)
     node_at(graph, parent).literals |= level.bit
     child_count_at(graph, parent)[0] += 1
     return edge.child
+
+
+cdef void link(Graph* graph, uint32_t child, uint32_t parent) noexcept:
+    cdef uint32_t sister = links_at(graph, parent).first_child
+    links_at(graph, child).next = sister
+    links_at(graph, child).previous = 0
+    links_at(graph, parent).first_child = child
+    if sister != 0:
+        links_at(graph, sister).previous = child
+
+
+cdef void unlink(Graph* graph, uint32_t child, uint32_t parent) noexcept:
+    cdef Links* gone = links_at(graph, child)
+    if gone.next != 0:
+        links_at(graph, gone.next).previous = gone.previous
+    if gone.previous != 0:
+        links_at(graph, gone.previous).next = gone.next
+    else:
+        links_at(graph, parent).first_child = gone.next
 
 
 cdef uint32_t add_plus(Graph* graph, uint32_t parent) except 0:
@@ -238,6 +266,8 @@ cdef void prune(Graph* graph, uint32_t node) noexcept:
             node_at(graph, parent).plus = 0
         else:
             remove_edge(graph, node)
+            if graph.linked:
+                unlink(graph, node, parent)
             child_count_at(graph, parent)[0] -= 1
             if child_count_at(graph, parent)[0] == 0:
                 node_at(graph, parent).literals = 0
@@ -248,8 +278,19 @@ cdef void prune(Graph* graph, uint32_t node) noexcept:
 
 
 cdef size_t graph_memory_bytes(const Graph* graph) noexcept:
-    return (<size_t>graph.nodes_capacity * (sizeof(Node) + sizeof(uint32_t))
+    cdef size_t node_bytes = sizeof(Node) + sizeof(uint32_t) + (sizeof(Links) if graph.linked else 0)
+    return (graph.nodes_capacity * node_bytes
             + <size_t>graph.edges_capacity * sizeof(Edge) + graph.long_label_bytes)
+
+
+cdef int check_links(const Graph* graph, uint32_t node) except -1:
+    cdef uint32_t previous = 0, child = links_at(graph, node).first_child, count = 0
+    while child != 0:
+        assert node_at(graph, child).parent == node and links_at(graph, child).previous == previous
+        previous, child = child, links_at(graph, child).next
+        count += 1
+    assert count == child_count_at(graph, node)[0], "some child is not in the list of children"
+    return 0
 
 
 cdef int check_node(const Graph* graph, uint32_t node) except -1:
@@ -257,6 +298,8 @@ cdef int check_node(const Graph* graph, uint32_t node) except -1:
     cdef Level level
     assert not is_bare(checked), f"node {node} should have been pruned"
     assert (checked.literals == 0) == (child_count_at(graph, node)[0] == 0)
+    if graph.linked:
+        check_links(graph, node)
     if node_at(graph, checked.parent).plus == node:
         return 0
     level = make_level(graph, label_bytes(checked), checked.length)
