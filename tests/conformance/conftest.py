@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from braidmq.wire import V5
+from tests.conformance.kit import BARE, SMALL
 from tests.support.broker import Broker, UnsupportedError, serve, under_test
 from tests.support.raw import RawClient
 
@@ -67,6 +68,18 @@ def limited(brokers: Callable[[Config | None], Broker]) -> Callable[..., Broker]
         return brokers({"limits": limits})
 
     return limited_broker
+
+
+@pytest.fixture
+def small(limited: Callable[..., Broker]) -> Broker:
+    """A broker whose limits are all small enough to be met."""
+    return limited(**SMALL)
+
+
+@pytest.fixture
+def bare(limited: Callable[..., Broker]) -> Broker:
+    """A broker with retained messages and topic aliases turned off."""
+    return limited(**BARE)
 
 
 @pytest.fixture

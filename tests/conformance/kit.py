@@ -20,6 +20,25 @@ Elapse = Callable[..., None]
 
 _serial = itertools.count(1)
 
+# One broker with every limit small, and one with all that can be turned off turned off.
+SMALL = {
+    "packet_bytes_max": 2000,
+    "topic_bytes_max": 50,
+    "topic_levels_max": 5,
+    "properties_max": 5,
+    "client_id_bytes_max": 30,
+    "connect_bytes_max": 200,
+    "session_expiry_s_max": 100,
+    "subscriptions_per_client_max": 2,
+    "receive_maximum": 4,
+    "inflight_max": 3,
+    "queue_messages_max": 5,
+    "queue_bytes_max": 5000,
+    "topic_alias_max": 4,
+    "retained_messages_max": 2,
+}
+BARE = {"topic_alias_max": 0, "topic_alias_outbound_max": 0, "retained_messages_max": 0}
+
 
 class Reason(IntEnum):
     """MQTT 5 reason codes that the tests speak of."""
@@ -52,6 +71,7 @@ class Reason(IntEnum):
     TOPIC_ALIAS_INVALID = 0x94
     PACKET_TOO_LARGE = 0x95
     QUOTA_EXCEEDED = 0x97
+    RETAIN_NOT_SUPPORTED = 0x9A
 
 
 # The standard often leaves open which of the two a receiver calls a broken packet.

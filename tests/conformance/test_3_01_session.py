@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from braidmq.wire import Connack, Publish
-from tests.conformance.kit import Connector, Dial, Elapse, Limited, Reason
+from tests.conformance.kit import Connector, Dial, Elapse, Reason
 from tests.support import frames
+from tests.support.broker import Broker
 
 
 @pytest.mark.mqtt("MQTT-3.1.2-4", "MQTT-3.1.4-4", "MQTT-3.2.2-2")
@@ -136,7 +137,6 @@ def test_qos_0_messages_of_a_connected_session_arrive(connect: Connector, name: 
 
 
 @pytest.mark.braidmq_only
-def test_the_broker_says_when_it_shortens_the_expiry(limited: Limited, connect: Connector, name: str) -> None:
-    broker = limited(session_expiry_s_max=100)
-    assert connect(name, to=broker, session_expiry_s=101).connack.properties.session_expiry_s == 100
-    assert connect(name, to=broker, session_expiry_s=99).connack.properties.session_expiry_s is None
+def test_the_broker_says_when_it_shortens_the_expiry(small: Broker, connect: Connector, name: str) -> None:
+    assert connect(name, to=small, session_expiry_s=101).connack.properties.session_expiry_s == 100
+    assert connect(name, to=small, session_expiry_s=99).connack.properties.session_expiry_s is None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from braidmq.wire import Connack, Subscription, Will
-from tests.conformance.kit import BROKEN, CONNACK_REASONS, Connector, Dial, Limited, Reason
+from tests.conformance.kit import BROKEN, CONNACK_REASONS, Connector, Dial, Reason
 from tests.support import frames
+from tests.support.broker import Broker
 
 
 @pytest.mark.mqtt("MQTT-3.2.2-1", "MQTT-3.2.2-2", "MQTT-3.2.2-3")
@@ -40,7 +41,7 @@ def test_a_refusal_says_no_session_even_if_there_is_one(connect: Connector, dial
     refused.expect_closed()
 
 
-@pytest.mark.mqtt("MQTT-3.2.2-9", "MQTT-3.2.2-10", "MQTT-3.2.2-12", "MQTT-3.2.2-13")
+@pytest.mark.mqtt("MQTT-3.2.2-9", "MQTT-3.2.2-10", "MQTT-3.2.2-12")
 def test_all_of_mqtt_is_on_offer(connect: Connector, name: str) -> None:
     client = connect(will=Will(f"{name}/will", b"gone", qos=2, retain=True))
     said = client.connack.properties
@@ -71,9 +72,8 @@ def test_a_refusal_fits_the_packet_size_of_the_client(dial: Dial, name: str) -> 
 
 
 @pytest.mark.mqtt("MQTT-3.2.2-15")
-def test_a_packet_beyond_the_servers_maximum_closes(limited: Limited, connect: Connector, name: str) -> None:
-    broker = limited(packet_bytes_max=2000)
-    client = connect(to=broker)
+def test_a_packet_beyond_the_servers_maximum_closes(small: Broker, connect: Connector, name: str) -> None:
+    client = connect(to=small)
     assert client.connack.properties.maximum_packet_size_bytes == 2000
     overhead = 3 + len(frames.blob(name)) + 1
     client.subscribe(name)
@@ -83,12 +83,37 @@ def test_a_packet_beyond_the_servers_maximum_closes(limited: Limited, connect: C
     client.expect_disconnect(Reason.PACKET_TOO_LARGE)
 
 
-@pytest.mark.mqtt("MQTT-3.2.2-17", "MQTT-3.2.2-18", "MQTT-3.3.2-9")
-@pytest.mark.parametrize(("limit", "alias"), [(0, 1), (4, 5), (4, 65_535)])
+@pytest.mark.mqtt("MQTT-3.2.2-17", "MQTT-3.3.2-9")
+@pytest.mark.parametrize("alias", [5, 65_535])
 def test_an_alias_beyond_the_servers_maximum_closes(
-    limited: Limited, connect: Connector, name: str, limit: int, alias: int
+    small: Broker, connect: Connector, name: str, alias: int
 ) -> None:
-    client = connect(to=limited(topic_alias_max=limit))
-    assert (client.connack.properties.topic_alias_maximum or 0) == limit
+    client = connect(to=small)
+    assert client.connack.properties.topic_alias_maximum == 4
     client.send_bytes(frames.publish(name, properties=frames.props(b"\x23" + frames.u16(alias))))
     client.expect_disconnect(Reason.TOPIC_ALIAS_INVALID)
+
+
+@pytest.mark.mqtt("MQTT-3.2.2-18", "MQTT-3.3.2-9")
+def test_any_alias_closes_where_there_are_none(bare: Broker, connect: Connector, name: str) -> None:
+    client = connect(to=bare)
+    assert not client.connack.properties.topic_alias_maximum
+    client.send_bytes(frames.publish(name, properties=frames.props(b"\x23\x00\x01")))
+    client.expect_disconnect(Reason.TOPIC_ALIAS_INVALID)
+
+
+@pytest.mark.mqtt("MQTT-3.2.2-13")
+def test_a_retained_will_is_refused_where_nothing_is_retained(bare: Broker, dial: Dial, name: str) -> None:
+    client = dial(5, bare)
+    client.connect(name, will=Will(name, b"gone", retain=True), reason=Reason.RETAIN_NOT_SUPPORTED)
+    client.expect_closed()
+
+
+@pytest.mark.mqtt("MQTT-3.2.2-14")
+def test_a_retained_message_closes_where_nothing_is_retained(
+    bare: Broker, connect: Connector, name: str
+) -> None:
+    client = connect(to=bare)
+    assert client.connack.properties.retain_available == 0
+    client.send_bytes(frames.publish(name, b"x", flags=0x01))
+    client.expect_disconnect(Reason.RETAIN_NOT_SUPPORTED)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from braidmq.wire import Properties, Puback, Pubcomp, Publish, Pubrec, Pubrel
-from tests.conformance.kit import Connector, Elapse, Limited, Reason
+from tests.conformance.kit import SMALL, Connector, Elapse, Reason
+from tests.support.broker import Broker
 from tests.support.raw import RawClient
 
 VERSIONS = pytest.mark.parametrize("version", [3, 4, 5])
@@ -146,14 +147,13 @@ def test_a_refusing_pubrec_ends_the_exchange(connect: Connector, name: str) -> N
 @pytest.mark.mqtt("MQTT-4.3.3-9", "MQTT-3.5.2-1")
 @pytest.mark.braidmq_only
 def test_after_a_refusing_pubrec_the_packet_id_means_a_new_message(
-    limited: Limited, connect: Connector, name: str
+    small: Broker, connect: Connector, name: str
 ) -> None:
-    broker = limited(queue_messages_max=2)
-    absent = connect(name, to=broker, session_expiry_s=30)
-    publisher, witness = connect(to=broker), connect(to=broker)
+    absent = connect(name, to=small, session_expiry_s=30)
+    publisher, witness = connect(to=small), connect(to=small)
     absent.subscribe(f"{name}/full", qos=2)
     absent.disconnect()
-    for _ in range(2):
+    for _ in range(SMALL["queue_messages_max"]):
         assert publisher.publish(f"{name}/full", b"x", qos=2) == Reason.SUCCESS
     publisher.send(Publish(f"{name}/full", b"x", 2, packet_id=99))
     publisher.expect(Pubrec, packet_id=99, reason=Reason.QUOTA_EXCEEDED)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from braidmq.wire import Puback, Pubcomp, Publish, Pubrec, Pubrel
-from tests.conformance.kit import Connector, Limited, Reason, assert_serving
+from tests.conformance.kit import Connector, Reason, assert_serving
+from tests.support.broker import Broker
 
 
 @pytest.mark.mqtt("MQTT-3.3.4-9", "MQTT-4.9.0-1", "MQTT-4.9.0-2")
@@ -54,10 +55,9 @@ def test_other_packets_go_on_when_the_quota_is_used_up(connect: Connector, name:
 @pytest.mark.mqtt("MQTT-3.3.4-7", "MQTT-4.9.0-2")
 @pytest.mark.braidmq_only
 def test_who_sends_more_than_the_servers_receive_maximum_is_cut_off(
-    limited: Limited, connect: Connector, name: str
+    small: Broker, connect: Connector, name: str
 ) -> None:
-    broker = limited(receive_maximum=4)
-    client = connect(to=broker)
+    client = connect(to=small)
     assert client.connack.properties.receive_maximum == 4
     for packet_id in range(1, 5):
         client.send(Publish(name, b"x", 2, packet_id=packet_id))
@@ -70,21 +70,20 @@ def test_who_sends_more_than_the_servers_receive_maximum_is_cut_off(
     client.expect(Pubrec, packet_id=5)
     client.send(Publish(name, b"x", 2, packet_id=6))
     client.expect_disconnect(Reason.RECEIVE_MAXIMUM_EXCEEDED)
-    assert_serving(broker)
+    assert_serving(small)
 
 
 @pytest.mark.mqtt("MQTT-3.3.4-7", "MQTT-3.1.2-5")
 @pytest.mark.braidmq_only
 def test_unreleased_messages_of_a_resumed_session_count(
-    limited: Limited, connect: Connector, name: str
+    small: Broker, connect: Connector, name: str
 ) -> None:
-    broker = limited(receive_maximum=4)
-    first = connect(name, to=broker, session_expiry_s=30)
+    first = connect(name, to=small, session_expiry_s=30)
     for packet_id in range(1, 4):
         first.send(Publish(f"{name}/t", b"x", 2, packet_id=packet_id))
         first.expect(Pubrec)
     first.drop()
-    second = connect(name, to=broker, clean_start=False)
+    second = connect(name, to=small, clean_start=False)
     for packet_id in range(1, 4):
         second.send(Publish(f"{name}/t", b"x", 2, dup=True, packet_id=packet_id))
         second.expect(Pubrec, packet_id=packet_id)
@@ -93,8 +92,8 @@ def test_unreleased_messages_of_a_resumed_session_count(
 
 
 @pytest.mark.braidmq_only
-def test_receive_maximum_counts_only_what_is_open(limited: Limited, connect: Connector, name: str) -> None:
-    client = connect(to=limited(receive_maximum=4))
+def test_receive_maximum_counts_only_what_is_open(small: Broker, connect: Connector, name: str) -> None:
+    client = connect(to=small)
     for number in range(20):
         client.publish(name, b"x", qos=1 + number % 2)
 

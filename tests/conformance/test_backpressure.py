@@ -5,19 +5,14 @@ from __future__ import annotations
 import pytest
 
 from braidmq.wire import Puback, Publish, Pubrec
-from tests.conformance.kit import Connector, Limited, Reason, assert_serving
+from tests.conformance.kit import SMALL, Connector, Limited, Reason, assert_serving
 from tests.support import frames
 from tests.support.broker import Broker
 from tests.support.raw import RawClient, read_exactly
 
 pytestmark = pytest.mark.braidmq_only
 
-QUEUE_MESSAGES_MAX = 5
-
-
-@pytest.fixture
-def tight(limited: Limited) -> Broker:
-    return limited(queue_messages_max=QUEUE_MESSAGES_MAX)
+QUEUE_MESSAGES_MAX = SMALL["queue_messages_max"]
 
 
 def absent_subscriber(connect: Connector, broker: Broker, name: str) -> None:
@@ -28,28 +23,28 @@ def absent_subscriber(connect: Connector, broker: Broker, name: str) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_cannot_be_kept_is_refused_and_what_was_accepted_arrives(
-    tight: Broker, connect: Connector, name: str, qos: int
+    small: Broker, connect: Connector, name: str, qos: int
 ) -> None:
-    absent_subscriber(connect, tight, name)
-    publisher = connect(to=tight)
+    absent_subscriber(connect, small, name)
+    publisher = connect(to=small)
     reasons = [publisher.publish(f"{name}/t", b"%d" % number, qos=qos) for number in range(8)]
     accepted = [b"%d" % number for number, reason in enumerate(reasons) if reason == Reason.SUCCESS]
     assert len(accepted) == QUEUE_MESSAGES_MAX
     assert set(reasons) == {Reason.SUCCESS, Reason.QUOTA_EXCEEDED}
-    returned = connect(name, to=tight, clean_start=False)
+    returned = connect(name, to=small, clean_start=False)
     assert [returned.take().payload for _ in accepted] == accepted
     returned.expect_nothing()
 
 
 def test_the_queue_takes_messages_again_when_it_has_room(
-    tight: Broker, connect: Connector, name: str
+    small: Broker, connect: Connector, name: str
 ) -> None:
-    absent_subscriber(connect, tight, name)
-    publisher = connect(to=tight)
+    absent_subscriber(connect, small, name)
+    publisher = connect(to=small)
     for number in range(QUEUE_MESSAGES_MAX):
         assert publisher.publish(f"{name}/t", b"%d" % number, qos=1) == Reason.SUCCESS
     assert publisher.publish(f"{name}/t", b"too many", qos=1) == Reason.QUOTA_EXCEEDED
-    returned = connect(name, to=tight, clean_start=False, session_expiry_s=60)
+    returned = connect(name, to=small, clean_start=False, session_expiry_s=60)
     for _ in range(QUEUE_MESSAGES_MAX):
         returned.take()
     assert publisher.publish(f"{name}/t", b"room again", qos=1) == Reason.SUCCESS
@@ -57,9 +52,9 @@ def test_the_queue_takes_messages_again_when_it_has_room(
 
 
 def test_a_subscriber_that_does_not_acknowledge_fills_its_queue_only(
-    tight: Broker, connect: Connector, name: str
+    small: Broker, connect: Connector, name: str
 ) -> None:
-    slow, quick, publisher = connect(to=tight, receive_maximum=1), connect(to=tight), connect(to=tight)
+    slow, quick, publisher = connect(to=small, receive_maximum=1), connect(to=small), connect(to=small)
     slow.subscribe(f"{name}/slow", qos=1)
     quick.subscribe(f"{name}/quick", qos=1)
     reasons = [publisher.publish(f"{name}/slow", b"x", qos=1) for _ in range(20)]
@@ -72,26 +67,26 @@ def test_a_subscriber_that_does_not_acknowledge_fills_its_queue_only(
     slow.expect_nothing()
 
 
-def test_queue_bytes_max(limited: Limited, connect: Connector, name: str) -> None:
-    broker = limited(queue_bytes_max=10_000)
-    absent_subscriber(connect, broker, name)
-    publisher = connect(to=broker)
-    reasons = [publisher.publish(f"{name}/t", bytes(3000), qos=1) for _ in range(6)]
+def test_queue_bytes_max(small: Broker, connect: Connector, name: str) -> None:
+    absent_subscriber(connect, small, name)
+    publisher = connect(to=small)
+    reasons = [publisher.publish(f"{name}/t", bytes(1500), qos=1) for _ in range(5)]
+    # 5,000 bytes hold three such messages at most; the bound on their number would let all five in.
     accepted = reasons.count(Reason.SUCCESS)
-    assert 1 <= accepted <= 4
-    assert reasons[accepted:] == [Reason.QUOTA_EXCEEDED] * (6 - accepted)
-    returned = connect(name, to=broker, clean_start=False)
+    assert 1 <= accepted <= 3
+    assert reasons[accepted:] == [Reason.QUOTA_EXCEEDED] * (5 - accepted)
+    returned = connect(name, to=small, clean_start=False)
     for _ in range(accepted):
-        returned.take(payload=bytes(3000))
+        returned.take(payload=bytes(1500))
     returned.expect_nothing()
 
 
 def test_below_v5_a_message_that_cannot_be_kept_is_not_acknowledged(
-    tight: Broker, connect: Connector, name: str
+    small: Broker, connect: Connector, name: str
 ) -> None:
     # An MQTT 3.1.1 PUBACK can't refuse; the one honest answer left is none, and a closed connection.
-    absent_subscriber(connect, tight, name)
-    publisher = connect(to=tight, version=4)
+    absent_subscriber(connect, small, name)
+    publisher = connect(to=small, version=4)
     for number in range(QUEUE_MESSAGES_MAX):
         publisher.publish(f"{name}/t", b"%d" % number, qos=1)
     publisher.send(Publish(f"{name}/t", b"too many", 1, packet_id=999))
@@ -108,7 +103,7 @@ def flood(publisher: RawClient, topic: str, megabytes: int) -> None:
 def test_a_subscriber_that_does_not_read_does_not_hold_up_the_others(
     limited: Limited, connect: Connector, name: str
 ) -> None:
-    broker = limited(queue_messages_max=100, queue_bytes_max=200_000)
+    broker = limited(queue_messages_max=100, queue_bytes_max=200_000, packet_bytes_max=20_000)
     stuck, publisher = connect(to=broker), connect(to=broker)
     stuck.subscribe(name)
     flood(publisher, name, megabytes=30)
@@ -130,7 +125,7 @@ def resident_bytes(broker: Broker) -> int:
 def test_a_publisher_that_does_not_read_its_acknowledgements_is_bounded(
     limited: Limited, connect: Connector, name: str
 ) -> None:
-    broker = limited(queue_messages_max=100, queue_bytes_max=200_000)
+    broker = limited(queue_messages_max=100, queue_bytes_max=200_000, packet_bytes_max=20_000)
     deaf = connect(to=broker)
     deaf.sock.settimeout(0.5)
     pings = b"\xc0\x00" * 100_000
@@ -145,20 +140,20 @@ def test_a_publisher_that_does_not_read_its_acknowledgements_is_bounded(
     assert resident_bytes(broker) < 300_000_000
 
 
-def test_an_absent_qos_0_subscriber_costs_nothing(tight: Broker, connect: Connector, name: str) -> None:
-    subscriber = connect(name, to=tight, session_expiry_s=60)
+def test_an_absent_qos_0_subscriber_costs_nothing(small: Broker, connect: Connector, name: str) -> None:
+    subscriber = connect(name, to=small, session_expiry_s=60)
     subscriber.subscribe(f"{name}/t", qos=0)
     subscriber.disconnect()
-    publisher = connect(to=tight)
+    publisher = connect(to=small)
     for number in range(QUEUE_MESSAGES_MAX * 2):
         assert publisher.publish(f"{name}/t", b"%d" % number, qos=1) < Reason.UNSPECIFIED_ERROR
 
 
 def test_a_full_queue_of_one_does_not_refuse_the_message_to_others_silently(
-    tight: Broker, connect: Connector, name: str
+    small: Broker, connect: Connector, name: str
 ) -> None:
-    absent_subscriber(connect, tight, name)
-    witness, publisher = connect(to=tight), connect(to=tight)
+    absent_subscriber(connect, small, name)
+    witness, publisher = connect(to=small), connect(to=small)
     for _ in range(QUEUE_MESSAGES_MAX):
         publisher.publish(f"{name}/t", b"x", qos=1)
     witness.subscribe(f"{name}/t", qos=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +120,30 @@ def test_thousands_of_filters_in_one_packet(broker: Broker, connect: Connector, 
     suback = client.subscribe(*(Subscription(f"{name}/{number}/+/#") for number in range(3000)))
     assert len(suback.reasons) == 3000
     assert_serving(broker)
+
+
+def open_files(broker: Broker) -> int:
+    return len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="counts open files in /proc")
+def test_no_file_stays_open_however_a_connection_ends(
+    broker: Broker, dial: Dial, connect: Connector, name: str
+) -> None:
+    assert_serving(broker)
+    neighbour = connect()
+    before = open_files(broker)
+    for number in range(20):
+        clients = [dial() for _ in range(4)]
+        for client in clients:
+            client.connect(f"{name}{number}")
+        clients[-1].send_bytes((b"\xe0\x00", b"\x00\x00", b"\x30\x05\x00", b"")[number % 4])
+        for client in clients:
+            client.drop()
+        dial().drop()
+    neighbour.expect_nothing()
+    assert_serving(broker)
+    assert open_files(broker) <= before + 1  # the last newcomer's socket may still be closing
 
 
 def test_a_connection_that_ends_at_any_byte(broker: Broker, dial: Dial, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from braidmq.wire import V5, Properties, Puback, Publish, Pubrec, Subscription, Will
-from tests.conformance.kit import Connector, Dial, Elapse, Limited, Reason, assert_serving
+from tests.conformance.kit import Connector, Dial, Elapse, Reason, assert_serving
 from tests.support import frames
 from tests.support.broker import Broker
 
@@ -106,8 +106,8 @@ def test_v31_refuses_an_empty_client_id(dial: Dial, clean_start: bool) -> None:
 @pytest.mark.mqtt311("MQTT-3.1.3-9", "MQTT-3.2.2-5")
 @pytest.mark.braidmq_only
 @BOTH
-def test_a_refused_client_id_gets_code_2(limited: Limited, dial: Dial, version: int) -> None:
-    client = dial(version, limited(client_id_bytes_max=30))
+def test_a_refused_client_id_gets_code_2(small: Broker, dial: Dial, version: int) -> None:
+    client = dial(version, small)
     client.connect("x" * 31, reason=2)
     client.expect_closed()
 
@@ -180,8 +180,8 @@ def test_a_suback_has_the_old_codes(connect: Connector, name: str, version: int)
 
 @pytest.mark.mqtt311("MQTT-3.9.3-2")
 @pytest.mark.braidmq_only
-def test_a_refused_subscription_is_0x80_below_v5(limited: Limited, connect: Connector, name: str) -> None:
-    client = connect(version=4, to=limited(subscriptions_per_client_max=2))
+def test_a_refused_subscription_is_0x80_below_v5(small: Broker, connect: Connector, name: str) -> None:
+    client = connect(version=4, to=small)
     assert client.subscribe(*(f"{name}/{number}" for number in range(3))).reasons == (0, 0, 0x80)
 
 
