@@ -61,7 +61,7 @@ wheel: setup ## build a wheel into dist/ that installs without a compiler
 	$(BIN)/pip wheel -q --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv build/wheel-trial
 	CC=/bin/false build/wheel-trial/bin/pip install -q --only-binary :all: dist/*.whl
-	cd build/wheel-trial && bin/braidmq info
+	cd build/wheel-trial && bin/braidmq info && bin/braidmq demo --seconds 2
 	rm -rf build/wheel-trial
 	@ls dist/*.whl
 

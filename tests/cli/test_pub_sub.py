@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from braidmq.cli.main import run
 from tests.cli.program import TIMEOUT_S, braidmq, start
 from tests.support.broker import Broker, UnsupportedError, free_port, start_braidmq, start_mosquitto
 
@@ -60,7 +61,12 @@ def subscribed(port: int, *flags: str) -> Iterator[Subscriber]:
         process.communicate()
 
 
-def publish(port: int, *flags: str, stdin: bytes = b"") -> None:
+def publish(port: int, *flags: str) -> None:
+    """`braidmq pub` without a process of its own, for tests that are about something else."""
+    assert run(["pub", "-p", str(port), *flags]) == 0
+
+
+def publish_from_stdin(port: int, *flags: str, stdin: bytes) -> None:
     done = braidmq("pub", "-p", str(port), *flags, stdin=stdin)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -78,8 +84,8 @@ def test_every_source_of_messages(broker: Broker, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"from a file")
     with subscribed(broker.port, "-t", "source/#", "-q", "1", "-C", "8", "-F", "%t=%p") as subscriber:
         publish(broker.port, "-t", "source/file", "-f", str(tmp_path / "file"), "-q", "1")
-        publish(broker.port, "-t", "source/stdin", "-s", "-q", "1", stdin=b"all of it")
-        publish(broker.port, "-t", "source/line", "-l", "-q", "1", stdin=b"one\ntwo\nno end")
+        publish_from_stdin(broker.port, "-t", "source/stdin", "-s", "-q", "1", stdin=b"all of it")
+        publish_from_stdin(broker.port, "-t", "source/line", "-l", "-q", "1", stdin=b"one\ntwo\nno end")
         publish(broker.port, "-t", "source/nothing", "-n", "-q", "1")
         publish(
             broker.port, "-t", "source/twice", "-m", "x", "--repeat", "2", "--repeat-delay", "0.01", "-q", "1"
