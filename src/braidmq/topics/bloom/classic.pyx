@@ -1,7 +1,7 @@
 """The textbook Bloom filter: k bits anywhere in b, by double hashing. The paper's naive methods stand on it.
 
-The positions are start + i * step for 64-bit start and step, scaled to the number of bits. With counters (the owner's
-form) elements can be taken out again; without them only added and merged.
+The positions are start + i * step for 64-bit start and step, scaled to the number of bits. With counters (the
+owner's form) elements can be taken out again; without them only added and merged.
 """
 
 from libc.stdint cimport uint64_t

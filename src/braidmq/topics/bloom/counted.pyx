@@ -1,12 +1,16 @@
-"""A filter together with the counters of its bits: what the owner holds and from which receivers get their bits.
+"""A filter together with the counters of its bits: what the owner holds and from which receivers get their
+bits.
 
-Invariant: after apply() a bit is set exactly if its counter isn't zero, and apply() has named every bit that changed.
+Invariant: after apply() a bit is set exactly if its counter isn't zero, and apply() has named every bit that
+changed.
 """
 
 from libc.stdint cimport uint64_t
 
 from braidmq.topics.bloom.counters cimport BitCounters
-from braidmq.topics.bloom.hashing cimport END_TOKEN, HASH_TOKEN, PLUS_TOKEN, SLICES_PER_MIX, extend, first_mix, second_mix
+from braidmq.topics.bloom.hashing cimport (
+    END_TOKEN, HASH_TOKEN, PLUS_TOKEN, SLICES_PER_MIX, extend, first_mix, second_mix,
+)
 from braidmq.topics.bloom.keycounts cimport KeyCounts
 from braidmq.topics.bloom.prefix cimport BLOCK_BITS, HASHES_MAX, PrefixFilter
 
@@ -57,11 +61,12 @@ cdef class CountedFilter:
         return 0
 
     def false_terminals(self, KeyCounts counts not None, nodes) -> list:
-        """Keys that a search below these existing paths would take for the end of a filter although there is none."""
-        cdef uint64_t node, key
+        """Keys that a search below these paths would take for the end of a filter, wrongly."""
+        cdef uint64_t node, plus, key
         cdef list found = []
         for node in nodes:
-            for key in (extend(node, HASH_TOKEN), extend(node, END_TOKEN), extend(extend(node, PLUS_TOKEN), END_TOKEN)):
+            plus = extend(node, PLUS_TOKEN)
+            for key in (extend(node, HASH_TOKEN), extend(node, END_TOKEN), extend(plus, END_TOKEN)):
                 if self.filter.contains(key) and not counts.present(key):
                     found.append(key)
         return found

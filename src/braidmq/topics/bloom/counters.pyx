@@ -1,8 +1,8 @@
 """How many keys set each bit: what an owner needs to clear bits again. Receivers never see the counters.
 
-Four bits a counter. One that reaches 15 stays there: its bit can't be cleared before the next rebuild, which costs
-a little of the false-positive rate and never a match. Since a key counts once however many filters share it, counters
-stay small: at 22 bits and 10 hashes a key about one in 10^15 gets there.
+Four bits a counter. One that reaches 15 stays there: its bit can't be cleared before the next rebuild, which
+costs a little of the false-positive rate and never a match. Since a key counts once however many filters
+share it, counters stay small: at 22 bits and 10 hashes a key about one in 10^15 gets there.
 """
 
 from libc.stdlib cimport calloc, free

@@ -1,7 +1,8 @@
 """The arithmetic of keys, inlined into every module that searches.
 
-A key is 64 bits and names a path of levels: key(root) = seed, key(P/level) = extend(key(P), hash(level)). Wildcards
-and the end of a filter are typed tokens, never text, so that no topic can spell them. One multiply an edge.
+A key is 64 bits and names a path of levels: key(root) = seed, key(P/level) = extend(key(P), hash(level)).
+Wildcards and the end of a filter are typed tokens, never text, so that no topic can spell them. One multiply
+an edge.
 """
 
 from libc.stdint cimport uint64_t
@@ -124,7 +125,9 @@ cdef inline uint64_t extend(uint64_t key, uint64_t token) noexcept nogil:
 
 
 cdef inline uint64_t first_mix(uint64_t key) noexcept nogil:
-    """Seven 9-bit positions inside a block; second_mix of it gives seven more, independent of the block's own bits."""
+    """Seven 9-bit positions inside a block; second_mix of it gives seven more, independent of the block's own
+    bits.
+    """
     return mum(key ^ C3, C1)
 
 
@@ -163,4 +166,6 @@ cdef struct FilterKeys:
     uint64_t hash_depths    # bit d: `#` stands after d levels
     uint64_t end_depths     # bit d: the filter (or the parent of its `#`) ends after d levels
 
-cdef void collect_keys(uint64_t seed, const unsigned char* filter, Py_ssize_t length, FilterKeys* keys) noexcept nogil
+cdef void collect_keys(
+    uint64_t seed, const unsigned char* filter, Py_ssize_t length, FilterKeys* keys
+) noexcept nogil

@@ -1,11 +1,13 @@
 """Stable keys for topic filters: the same numbers on every machine, in every Python, in every process.
 
-A filter is stored as its prefixes, so that a search can walk it level by level. For `a/+/c` these are the keys of
-`a`, of `a/+` and of the *end* of `a/+/c`. `P/#` is stored as every prefix of P, P itself, the `#` below P and
-the end of P, for `P/#` matches P too. A `$share/group/` in front is no part of what a broker wants and is left out.
+A filter is stored as its prefixes, so that a search can walk it level by level. For `a/+/c` these are the
+keys of `a`, of `a/+` and of the *end* of `a/+/c`. `P/#` is stored as every prefix of P, P itself, the `#`
+below P and the end of P, for `P/#` matches P too. A `$share/group/` in front is no part of what a broker
+wants and is left out.
 
-Cost: one pass over the bytes and one multiply a level. Rejected: hashing the text of each prefix (quadratic in the
-levels, and a level that ends in the terminal's character collides with it); Python's hash() (salted per process).
+Cost: one pass over the bytes and one multiply a level. Rejected: hashing the text of each prefix (quadratic
+in the levels, and a level that ends in the terminal's character collides with it); Python's hash() (salted
+per process).
 """
 
 from libc.string cimport memchr, memcmp
@@ -27,7 +29,9 @@ cdef inline void append_key(FilterKeys* keys, uint64_t key, int kind, int depth)
     keys.count += 1
 
 
-cdef void collect_keys(uint64_t seed, const unsigned char* filter, Py_ssize_t length, FilterKeys* keys) noexcept nogil:
+cdef void collect_keys(
+    uint64_t seed, const unsigned char* filter, Py_ssize_t length, FilterKeys* keys
+) noexcept nogil:
     cdef Py_ssize_t skipped = shared_prefix_bytes(filter, length)
     cdef const unsigned char* level = filter + skipped
     cdef const unsigned char* stop = filter + length

@@ -1,11 +1,12 @@
 """Which peers may want a topic: the filters of all of them in one index, kept up to date by their messages.
 
-A peer is in one of three states. Unknown (it has just joined, or a message was lost): every topic goes to it. Staged
-(its snapshot came): its filter is searched by itself, exactly as it is. Loaded: its filter is a column of the rows, and one
-search answers for all such peers. Loading goes in steps, so that a large snapshot stops nothing; changes that
-come meanwhile go to the staged filter and to the rows.
+A peer is in one of three states. Unknown (it has just joined, or a message was lost): every topic goes to it.
+Staged (its snapshot came): its filter is searched by itself, exactly as it is. Loaded: its filter is a column
+of the rows, and one search answers for all such peers. Loading goes in steps, so that a large snapshot stops
+nothing; changes that come meanwhile go to the staged filter and to the rows.
 
-The hot path can go past Python: SlicedFilter.search in sliced.pxd fills a bit mask of slots; `labels[slot]` is the peer.
+The hot path can go past Python: SlicedFilter.search in sliced.pxd fills a bit mask of slots; `labels[slot]`
+is the peer.
 """
 
 from collections.abc import Hashable
@@ -49,12 +50,10 @@ class Column:
 class InterestIndex(SlicedFilter):
     """The interest of many peers; `interested(topic)` gives those that may want a topic."""
 
-    def __new__(
-        cls, *, seed: int, hashes: int = HASHES, loaded_blocks_max: int = LOADED_BLOCKS_MAX
-    ) -> "InterestIndex":
-        return super().__new__(cls, hashes, seed)
-
-    def __init__(self, *, seed: int, hashes: int = HASHES, loaded_blocks_max: int = LOADED_BLOCKS_MAX) -> None:
+    def __init__(
+        self, *, seed: int, hashes: int = HASHES, loaded_blocks_max: int = LOADED_BLOCKS_MAX
+    ) -> None:
+        super().__init__(hashes, seed)
         self._columns: dict[Hashable, Column] = {}
         self._loaded_blocks_max = loaded_blocks_max
 
@@ -62,7 +61,7 @@ class InterestIndex(SlicedFilter):
         return len(self._columns)
 
     def join(self, peer: Hashable) -> None:
-        """A peer is there, its interest isn't known yet: every topic goes to it. None can't be a peer's name."""
+        """A peer is there, its interest isn't known yet: every topic goes to it."""
         if peer is None:
             raise ValueError("None can't be a peer's name")
         if peer not in self._columns:
@@ -79,7 +78,7 @@ class InterestIndex(SlicedFilter):
             self._resize_rows(max(1, largest))
 
     def receive(self, peer: Hashable, message: bytes) -> Outcome:
-        """Take a peer's snapshot or delta. InterestError if it is damaged: then, too, a snapshot is needed."""
+        """Take a peer's snapshot or delta. InterestError if it is damaged: that, too, takes a snapshot."""
         self.join(peer)
         column = self._columns[peer]
         try:
@@ -119,7 +118,7 @@ class InterestIndex(SlicedFilter):
         filter = read_snapshot(envelope).filter
         position = envelope.epoch, envelope.sequence
         if filter.seed != self.seed or filter.hashes != self.hashes:
-            raise InterestError("the peer's filter has another seed or another number of hashes than this index")
+            raise InterestError("the peer's filter has another seed or number of hashes than this index")
         outcome = column.stream.judge_snapshot(position)
         if outcome is Outcome.APPLIED:
             self.stage(column.slot, filter)

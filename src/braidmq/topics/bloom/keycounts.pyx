@@ -1,9 +1,10 @@
 """Which keys a broker's filters need, and how often: the owner's exact side of an interest filter.
 
-Purpose: to say which keys appear and which vanish when one filter comes or goes. A prefix that 10^5 filters share is
-one key that appears once and vanishes once.
-Invariant: a key is held exactly while some filter held ends with it (`own`) or passes through it (`through`). `own` alone
-tells whether a filter is held, so that removing one that never came is refused instead of corrupting counts.
+Purpose: to say which keys appear and which vanish when one filter comes or goes. A prefix that 10^5 filters
+share is one key that appears once and vanishes once.
+Invariant: a key is held exactly while some filter held ends with it (`own`) or passes through it (`through`).
+`own` alone tells whether a filter is held, so that removing one that never came is refused instead of
+corrupting counts.
 Cost: 16 bytes a slot at a load of at most 3/4, one probe sequence a key; growing moves the table once.
 """
 
@@ -126,14 +127,16 @@ cdef class KeyCounts:
     def shallow_prefixes(self, int depth_max, Py_ssize_t limit) -> list:
         """Up to `limit` keys of prefixes of at most `depth_max` levels (7 are known), the shortest first."""
         cdef list found = []
+        cdef KeyEntry* entry
         cdef Py_ssize_t slot
         cdef int depth
         for depth in range(1, min(depth_max, SHALLOW_DEPTH_MAX) + 1):
             for slot in range(self.slots):
-                if self.entries[slot].through >> DEPTH_SHIFT == <uint32_t>depth and not is_empty(&self.entries[slot]):
+                entry = &self.entries[slot]
+                if entry.through >> DEPTH_SHIFT == <uint32_t>depth and not is_empty(entry):
                     if len(found) == limit:
                         return found
-                    found.append(self.entries[slot].key)
+                    found.append(entry.key)
         return found
 
     def depth_of(self, uint64_t key) -> int:

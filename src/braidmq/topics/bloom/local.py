@@ -1,18 +1,19 @@
 """What this broker wants: the owner's side of its interest filter.
 
-Subscriptions come and go one by one and are told to the peers in batches: flush() turns all that happened since the last
-one into one message, a delta or (when that is shorter, or the size has changed) a snapshot. The caller flushes
-before it acknowledges a subscription, or within a bound that it states: a late delta means messages that peers don't
-forward yet.
+Subscriptions come and go one by one and are told to the peers in batches: flush() turns all that happened
+since the last one into one message, a delta or (when that is shorter, or the size has changed) a snapshot.
+The caller flushes before it acknowledges a subscription, or within a bound that it states: a late delta means
+messages that peers don't forward yet.
 
 Invariant: the filter's bits are those of a filter rebuilt from the live subscriptions, as of the last flush.
-Cost: a few microseconds a subscription. Growing and shrinking don't stop anything: the new filter is counted aside in
-steps of `advance`, changes that come meanwhile are caught up at the end, and the new size goes out as a
-snapshot of a new epoch. One pass over the key table at the start isn't split (about 1 ms for 300,000 keys).
+Cost: a few microseconds a subscription. Growing and shrinking don't stop anything: the new filter is counted
+aside in steps of `advance`, changes that come meanwhile are caught up at the end, and the new size goes out
+as a snapshot of a new epoch. One pass over the key table at the start isn't split (about 1 ms for 300,000
+keys).
 
-Bits that are set by accident stay set: one unlucky pattern under a path that every topic visits would make the filter
-match everything for as long as it lives. So the owner tests the ends that searches meet most (wildcard-only filters, `#`
-and ends below short prefixes) and sends the false ones by name.
+Bits that are set by accident stay set: one unlucky pattern under a path that every topic visits would make
+the filter match everything for as long as it lives. So the owner tests the ends that searches meet most
+(wildcard-only filters, `#` and ends below short prefixes) and sends the false ones by name.
 """
 
 from array import array
@@ -30,6 +31,7 @@ from braidmq.topics.bloom.messages import (
     encode_delta,
     encode_snapshot,
     masks_of,
+    set_masks,
 )
 from braidmq.topics.bloom.prefix import PrefixFilter
 from braidmq.topics.bloom.sizing import blocks_for, keys_capacity
@@ -156,7 +158,7 @@ class LocalInterest:
         return None if delta is None else encode_delta(delta, self.filter.blocks)
 
     def settle(self) -> Delta | None:
-        """Bring the filter up to date and say what has changed; None if nothing has, or if it takes a snapshot."""
+        """Bring the filter up to date and say what has changed; None if nothing has or a snapshot is due."""
         if not self._pending:
             return None
         change, self._pending = self._pending, NetChange()
@@ -189,7 +191,7 @@ class LocalInterest:
         return self._rebuild is not None
 
     def check(self) -> None:
-        """Assert the invariant by building the filter anew: for tests and post-mortems, linear in the keys."""
+        """Assert the invariant by building the filter anew, for tests and post-mortems."""
         assert not self._pending, "flush first"
         fresh = PrefixFilter(self.filter.blocks, self.filter.hashes, self.filter.seed)
         fresh.add_keys(self._counts.keys())
@@ -214,11 +216,11 @@ class LocalInterest:
         masks = self._masks()
         if masks == masks_of(self.filter):
             return None
-        self.filter.plus_depths, self.filter.hash_depths, self.filter.end_depths = masks.plus, masks.hash, masks.end
+        set_masks(self.filter, masks)
         return masks
 
     def _update_known_false(self, added: Iterable[int]) -> list[int] | None:
-        """Keep the list true, and test what the new keys bring; the whole list is made anew with every new size."""
+        """Keep the list true, and test what new keys bring; it is made anew with every new size."""
         before = self.filter.known_false
         still_false = [key for key in before if not self._counts.has_key(key)]
         nodes = self._wildcard_paths()
@@ -247,12 +249,12 @@ class LocalInterest:
             self.advance(keys)
 
     def _wanted_blocks(self, keys: int, capacity: int) -> int:
-        """Twice the size when full, half of it when three quarters are empty; more steps at once after a large batch."""
+        """Twice the size when full, half when three quarters are empty; more after a large batch."""
         fitting = blocks_for(keys, self._bits_per_key)
         if keys > capacity:
             return min(fitting, BLOCKS_MAX)
         if keys < capacity // 4:
-            return max(2 * fitting, self._blocks_min)
+            return max(min(2 * fitting, self.filter.blocks), self._blocks_min)
         return self.filter.blocks
 
     def _adopt(self, target: CountedFilter) -> None:

@@ -1,15 +1,15 @@
 """Snapshots and deltas of an interest filter as bytes.
 
     message   epoch u32 | sequence u32 | kind u8 | body | crc32 u32           all numbers little-endian
-    snapshot  seed u64 | log2(blocks) u8 | hashes u8 | depth masks 3 x u64 | false count varint | keys u64.. | bits
+    snapshot  seed u64 | log2(blocks) u8 | hashes u8 | depth masks 3 x u64 | known-false keys | bits
     delta     parts u8 | the parts named there, in the order of `Part`
       MASKS       3 x u64                         depth masks as they are now
       FALSE_KEYS  count varint | keys u64..       the known-false list as it is now
       ADD_KEYS    count varint | keys u64..       keys whose bits are set
       SET, CLEAR  count varint | width u8 | size varint | Rice-coded positions
 
-A delta is one atomic step. New bits travel as keys or as positions, whichever is shorter; cleared bits as positions,
-since only the owner knows how many keys share a bit.
+A delta is one atomic step. New bits travel as keys or as positions, whichever is shorter; cleared bits as
+positions, since only the owner knows how many keys share a bit.
 
 Decoding trusts nothing: the checksum comes first, every count is held against the bytes that are there before
 anything is allocated, positions against the size of the filter. Whatever is wrong becomes an InterestError.
@@ -54,7 +54,7 @@ class Part(IntFlag):
     CLEAR = 16
 
 
-ALL_PARTS = Part.MASKS | Part.FALSE_KEYS | Part.ADD_KEYS | Part.SET | Part.CLEAR
+_PARTS = sum(Part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,17 @@ def masks_of(filter: PrefixFilter) -> DepthMasks:
     return DepthMasks(filter.plus_depths, filter.hash_depths, filter.end_depths)
 
 
+def set_masks(filter: PrefixFilter, masks: DepthMasks) -> None:
+    filter.plus_depths, filter.hash_depths, filter.end_depths = masks.plus, masks.hash, masks.end
+
+
 def apply_delta(delta: Delta, filter: PrefixFilter) -> None:
     """The receiver's side of one atomic step."""
     filter.add_keys(delta.added_keys)
     filter.set_positions(delta.set_positions)
     filter.clear_positions(delta.cleared_positions)
     if delta.masks is not None:
-        filter.plus_depths, filter.hash_depths, filter.end_depths = (
-            delta.masks.plus, delta.masks.hash, delta.masks.end)
+        set_masks(filter, delta.masks)
     if delta.known_false is not None:
         filter.known_false = list(delta.known_false)
 
@@ -162,7 +165,7 @@ def read_snapshot(envelope: Envelope) -> Snapshot:
     seed, log2_blocks, hashes = _SHAPE.unpack(reader.take(_SHAPE.size))
     if log2_blocks >= BLOCKS_MAX.bit_length() or not 1 <= hashes <= BLOCKED_HASHES_MAX:
         raise InterestError(f"no filter has 2^{log2_blocks} blocks and {hashes} bits a key")
-    plus, hash_, end = _MASKS.unpack(reader.take(_MASKS.size))
+    masks = DepthMasks(*_MASKS.unpack(reader.take(_MASKS.size)))
     known_false = _read_false_keys(reader)
     blocks = 1 << log2_blocks
     if reader.left != blocks * BLOCK_BYTES:
@@ -170,7 +173,7 @@ def read_snapshot(envelope: Envelope) -> Snapshot:
     filter = PrefixFilter(blocks, hashes, seed)
     filter.bits = reader.take(reader.left)
     filter.known_false = known_false
-    filter.plus_depths, filter.hash_depths, filter.end_depths = plus, hash_, end
+    set_masks(filter, masks)
     return Snapshot(envelope.epoch, envelope.sequence, filter)
 
 
@@ -178,7 +181,7 @@ def read_delta(envelope: Envelope, blocks: int) -> Delta:
     """The delta for a filter of `blocks` blocks."""
     reader = _Reader(envelope.body)
     parts = reader.take(1)[0]
-    if parts & ~ALL_PARTS:
+    if parts > _PARTS:
         raise InterestError(f"a delta has unknown parts 0x{parts:02x}")
     masks = DepthMasks(*_MASKS.unpack(reader.take(_MASKS.size))) if parts & Part.MASKS else None
     known_false = _read_false_keys(reader) if parts & Part.FALSE_KEYS else None

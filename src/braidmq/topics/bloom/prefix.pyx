@@ -1,15 +1,15 @@
 """The fast interest filter: may any subscription of that broker match this topic?
 
 Purpose: a whole broker's filters in some ten bytes each, searched in a few hundred nanoseconds.
-Invariant: never a false "no". A filter that was added and whose keys weren't removed is always found; a wrong "yes"
-costs a useless forward.
-How: the keys of every filter's prefixes (see hashing) lie in a blocked Bloom filter: all bits of a key in one cache
-line, each bit from its own 9-bit slice of a mix. The search walks the topic level by level as in a trie and
-comes back to the other branch whenever one fails. Without that return it would lose nearly every match that
-shares its first levels with another filter.
-Cost: up to three questions a visited path, most of them answered by one or two bits. The depth masks skip questions
-that no filter can answer. Topics are read only as deep as the search gets. Work is bounded by NODES_MAX paths and
-DEPTH_MAX levels, memory by the stack frame; there is no recursion.
+Invariant: never a false "no". A filter that was added and whose keys weren't removed is always found; a wrong
+"yes" costs a useless forward.
+How: the keys of every filter's prefixes (see hashing) lie in a blocked Bloom filter: all bits of a key in one
+cache line, each bit from its own 9-bit slice of a mix. The search walks the topic level by level as in a trie
+and comes back to the other branch whenever one fails. Without that return it would lose nearly every match
+that shares its first levels with another filter.
+Cost: up to three questions a visited path, most of them answered by one or two bits. The depth masks skip
+questions that no filter can answer. Topics are read only as deep as the search gets. Work is bounded by
+NODES_MAX paths and DEPTH_MAX levels, memory by the stack frame; there is no recursion.
 Rejected: double hashing inside a line (only 2^17 patterns exist, so the rate has a floor of 1e-3).
 """
 
@@ -29,7 +29,9 @@ cdef uint64_t ALL_DEPTHS = ~<uint64_t>0
 
 
 cdef inline uint64_t all_set(const uint64_t* line, uint64_t slices, int count) noexcept nogil:
-    """Bit 0: whether the bits of `count` slices are all set. No branch a bit: which bit is missing can't be guessed."""
+    """Bit 0: whether the bits of `count` slices are all set. No branch a bit: which bit is missing can't be
+    guessed.
+    """
     cdef uint64_t together = 1
     cdef int index
     for index in range(count):
@@ -49,9 +51,10 @@ cdef inline bint query(const uint64_t* lines, uint64_t block_mask, int hashes, u
 
 
 cdef inline bint walk(
-    PrefixFilter self, const unsigned char* topic, Py_ssize_t length, bint plus_first, bint masked, SearchCost* cost
+    PrefixFilter self, const unsigned char* topic, Py_ssize_t length,
+    bint plus_first, bint masked, SearchCost* cost,
 ) noexcept nogil:
-    """Depth-first search with full backtracking over `#`, `+` and the literal level of every path that exists."""
+    """Depth-first search with full backtracking over `#`, `+` and the literal level of every path."""
     cdef Levels levels
     cdef uint64_t waiting_keys[DEPTH_MAX]
     cdef int waiting_depths[DEPTH_MAX]
@@ -129,7 +132,7 @@ cdef inline bint walk(
 
 
 cdef class PrefixFilter:
-    """The keys of one broker's filters in `blocks` lines of 512 bits (a power of two), `hashes` bits a key."""
+    """The keys of one broker's filters in `blocks` lines of 512 bits, `hashes` bits a key."""
 
     def __cinit__(self, Py_ssize_t blocks, int hashes=10, uint64_t seed=0):
         if blocks < 1 or blocks & (blocks - 1):
@@ -176,8 +179,8 @@ cdef class PrefixFilter:
     def count_queries(self, bytes topic not None, *, bint plus_first=False, bint masked=True) -> tuple:
         """The answer and the number of questions it took.
 
-        `plus_first` asks `+` before the literal level, as the paper does; the broker asks the literal first, which
-        finds matches sooner. Without `masked` the depth masks are ignored, as in the paper.
+        `plus_first` asks `+` before the literal level, as the paper does; the broker asks the literal first,
+        which finds matches sooner. Without `masked` the depth masks are ignored, as in the paper.
         """
         cdef SearchCost cost
         found = walk(self, topic, len(topic), plus_first, masked, &cost)

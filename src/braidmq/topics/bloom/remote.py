@@ -1,6 +1,13 @@
 """What one peer wants: the receiver's side of its interest filter."""
 
-from braidmq.topics.bloom.messages import InterestError, Kind, apply_delta, open_message, read_delta, read_snapshot
+from braidmq.topics.bloom.messages import (
+    InterestError,
+    Kind,
+    apply_delta,
+    open_message,
+    read_delta,
+    read_snapshot,
+)
 from braidmq.topics.bloom.prefix import PrefixFilter
 from braidmq.topics.bloom.stream import Outcome, StreamPosition
 
@@ -8,7 +15,8 @@ from braidmq.topics.bloom.stream import Outcome, StreamPosition
 class RemoteInterest:
     """A copy of one peer's filter, kept up to date by its messages.
 
-    While it is out of step (before the first snapshot, after a gap or a damaged message) every topic may match.
+    While it is out of step (before the first snapshot, after a gap or a damaged message) every topic may
+    match.
     """
 
     def __init__(self) -> None:

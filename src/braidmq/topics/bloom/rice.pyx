@@ -1,9 +1,9 @@
 """Sorted positions in few bytes: Golomb-Rice coded gaps.
 
-A gap is written as its upper part in unary (ones, closed by a zero) and its lower `width` bits as they are. For n
-positions spread evenly over m bits the best width is floor(log2(0.69 m / n)), and a gap takes about width + 1.5 bits.
-Decoding never trusts its input: every gap is checked against the end of the data and the size of the filter, and
-memory grows only with what was really decoded.
+A gap is written as its upper part in unary (ones, closed by a zero) and its lower `width` bits as they are.
+For n positions spread evenly over m bits the best width is floor(log2(0.69 m / n)), and a gap takes about
+width + 1.5 bits. Decoding never trusts its input: every gap is checked against the end of the data and the
+size of the filter, and memory grows only with what was really decoded.
 """
 
 from libc.stdint cimport uint64_t
@@ -45,7 +45,9 @@ def encode_positions(positions, int width) -> bytes:
     return bytes(data)
 
 
-def decode_positions(const unsigned char[::1] data not None, Py_ssize_t count, int width, uint64_t limit) -> list:
+def decode_positions(
+    const unsigned char[::1] data not None, Py_ssize_t count, int width, uint64_t limit
+) -> list:
     """`count` positions below `limit`; ValueError when the data holds anything else."""
     cdef list positions = []
     cdef Py_ssize_t cursor = 0, available = data.shape[0] * 8

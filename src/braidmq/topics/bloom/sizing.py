@@ -1,8 +1,9 @@
 """How large a filter must be, and how often it will lie: the formulas, and nothing else.
 
-Classic filters follow the paper: b = -n ln p / (ln 2)^2 bits and k = (b / n) ln 2 hashes, p = (1 - e^(-kn/b))^k.
-A blocked filter puts all bits of a key into one 512-bit line. Lines fill unevenly, so its rate is the classic
-one of a line averaged over the Poisson number of keys in a line; it wants some 15 % more bits for the same rate.
+Classic filters follow the paper: b = -n ln p / (ln 2)^2 bits and k = (b / n) ln 2 hashes, p = (1 -
+e^(-kn/b))^k. A blocked filter puts all bits of a key into one 512-bit line. Lines fill unevenly, so its rate
+is the classic one of a line averaged over the Poisson number of keys in a line; it wants some 15 % more bits
+for the same rate.
 """
 
 import math

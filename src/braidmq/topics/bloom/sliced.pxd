@@ -22,7 +22,7 @@ cdef class SlicedFilter:
     cdef uint64_t* false_slots          # for each of them, `width` words of these slots
     cdef Py_ssize_t false_count
     cdef readonly list labels           # what stands for a slot in answers; None where it is free
-    cdef dict staged                    # slot -> PrefixFilter that isn't in the rows yet and is searched by itself
+    cdef dict staged                    # slot -> PrefixFilter that isn't in the rows yet; searched by itself
 
     # Fills `width` words of `found`: the slots that may want the topic.
     cdef int search(self, const unsigned char* topic, Py_ssize_t length, uint64_t* found) except -1

@@ -1,20 +1,23 @@
 """Which of many brokers may want this topic? One search instead of one a broker.
 
-Purpose: the filters of 64 and more brokers, turned by a right angle: row r holds bit r of every filter, one bit a broker.
-Invariant: column s, read downwards, is the filter in slot s, repeated until the largest filter's length is reached. A
-small filter can be repeated because its block is the key's low bits: block i of 2^j is block i, i + 2^j, .. of more.
-How: a question ands the rows of a key's bits into a mask of brokers and stops when none is left. The search carries
-the mask of the brokers for which the path exists, less those already found, and comes back as in a single filter.
-Cost: nearly that of one search while the brokers' filters differ; memory 8 bytes a bit of the largest filter for 64
-brokers. Loading a column touches every row once and is done in steps.
+Purpose: the filters of 64 and more brokers, turned by a right angle: row r holds bit r of every filter, one
+bit a broker.
+Invariant: column s, read downwards, is the filter in slot s, repeated until the largest filter's length is
+reached. A small filter can be repeated because its block is the key's low bits: block i of 2^j is block i, i
++ 2^j, .. of more.
+How: a question ands the rows of a key's bits into a mask of brokers and stops when none is left. The search
+carries the mask of the brokers for which the path exists, less those already found, and comes back as in a
+single filter.
+Cost: nearly that of one search while the brokers' filters differ; memory 8 bytes a bit of the largest filter
+for 64 brokers. Loading a column touches every row once and is done in steps.
 """
 
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from braidmq.topics.bloom.hashing cimport (
-    DEPTH_MAX, END_TOKEN, HASH_TOKEN, MASK_DEPTH_MAX, PLUS_TOKEN, SLICES_PER_MIX, extend, first_mix, second_mix,
-    prefetch, smaller, trailing_zeros,
+    DEPTH_MAX, END_TOKEN, HASH_TOKEN, MASK_DEPTH_MAX, PLUS_TOKEN, SLICES_PER_MIX,
+    extend, first_mix, prefetch, second_mix, smaller, trailing_zeros,
 )
 from braidmq.topics.bloom.prefix cimport (
     BLOCK_BITS, HASHES_MAX, NODES_MAX, WORDS_PER_BLOCK, Levels, lower_bound, open_levels, read_level,
@@ -46,12 +49,13 @@ cdef inline uint64_t narrow(
 
 
 cdef inline bint ask(
-    SlicedFilter self, uint64_t key, const uint64_t* allowed, const uint64_t* mask, uint64_t* result, const int width
+    SlicedFilter self, uint64_t key,
+    const uint64_t* allowed, const uint64_t* mask, uint64_t* result, const int width,
 ) noexcept nogil:
     """result = the slots of mask & allowed that hold all bits of the key; whether there are any."""
     cdef const uint64_t* base = self.rows + (key & self.block_mask) * BLOCK_BITS * width
     cdef uint64_t mix, alive = 0
-    cdef int word
+    cdef int word, second
     for word in range(width):
         result[word] = mask[word] & allowed[word]
         alive |= result[word]
@@ -60,7 +64,8 @@ cdef inline bint ask(
     mix = first_mix(key)
     if not narrow(base, mix, smaller(self.hashes, FIRST_ROWS), result, width):
         return False
-    alive = narrow(base, mix >> (9 * FIRST_ROWS), smaller(self.hashes, SLICES_PER_MIX) - FIRST_ROWS, result, width)
+    second = smaller(self.hashes, SLICES_PER_MIX) - FIRST_ROWS
+    alive = narrow(base, mix >> (9 * FIRST_ROWS), second, result, width)
     if self.hashes > SLICES_PER_MIX:
         alive = narrow(base, second_mix(mix), self.hashes - SLICES_PER_MIX, result, width)
     return alive != 0
@@ -79,7 +84,9 @@ cdef inline void warm(SlicedFilter self, uint64_t key, const int width) noexcept
 cdef inline void take(
     SlicedFilter self, uint64_t key, uint64_t* hits, uint64_t* found, uint64_t* mask, const int width
 ) noexcept nogil:
-    """Move the slots that hold the end of a filter from the mask to the found, unless the key is known to be false."""
+    """Move the slots that hold the end of a filter from the mask to the found, unless the key is known to be
+    false.
+    """
     cdef Py_ssize_t index = lower_bound(self.false_keys, self.false_count, key)
     cdef int word
     if index < self.false_count and self.false_keys[index] == key:
@@ -172,17 +179,19 @@ cdef inline void walk(
 cdef class SlicedFilter:
     """Filters of one seed and one number of hashes in numbered slots, 64 a word."""
 
-    def __cinit__(self, int hashes=10, uint64_t seed=0):
-        if not 1 <= hashes <= HASHES_MAX:
-            raise ValueError(f"a key has 1 to {HASHES_MAX} bits, not {hashes}")
-        self.hashes = hashes
-        self.seed = seed
+    def __cinit__(self, *args, **settings):
         self.width = 1
         self.rows = <uint64_t*>calloc(BLOCK_BITS, sizeof(uint64_t))
         if self.rows == NULL:
             raise MemoryError("no room for the rows")
         self.labels = [None] * 64
         self.staged = {}
+
+    def __init__(self, int hashes=10, uint64_t seed=0):
+        if not 1 <= hashes <= HASHES_MAX:
+            raise ValueError(f"a key has 1 to {HASHES_MAX} bits, not {hashes}")
+        self.hashes = hashes
+        self.seed = seed
 
     def __dealloc__(self):
         free(self.rows)
@@ -238,7 +247,7 @@ cdef class SlicedFilter:
         return slot
 
     def release(self, int slot) -> None:
-        """Free a slot. Its bits stay in the rows, where nobody asks for them, until the slot is loaded again."""
+        """Free a slot. Its bits stay in the rows, unasked, until the slot is loaded again."""
         self.require_slot(slot)
         self.staged.pop(slot, None)
         self.labels[slot] = None
@@ -289,16 +298,17 @@ cdef class SlicedFilter:
 
     def write_keys(self, int slot, uint64_t blocks, keys) -> None:
         """Set the bits of keys in a column of `blocks` blocks, in all its copies."""
-        cdef uint64_t key, mix, slices
+        cdef uint64_t key, mix, slices, base
         cdef int index
         self.require_slot(slot)
         self.require_fitting(blocks)
         for key in keys:
+            base = (key & (blocks - 1)) * BLOCK_BITS
             mix = slices = first_mix(key)
             for index in range(self.hashes):
                 if index == SLICES_PER_MIX:
                     slices = second_mix(mix)
-                self.write_copies(slot, blocks, (key & (blocks - 1)) * BLOCK_BITS + (slices & (BLOCK_BITS - 1)), True)
+                self.write_copies(slot, blocks, base + (slices & (BLOCK_BITS - 1)), True)
                 slices >>= 9
 
     def write_positions(self, int slot, uint64_t blocks, positions, bint value) -> None:
@@ -347,6 +357,7 @@ cdef class SlicedFilter:
         The known-false table is emptied when the width changes: it has to be replaced.
         """
         cdef uint64_t* fresh
+        cdef const uint64_t* source
         cdef uint64_t row, total = blocks * BLOCK_BITS, held = (self.block_mask + 1) * BLOCK_BITS
         if blocks < 1 or blocks & (blocks - 1) or not self.width <= width <= WIDTH_MAX:
             raise ValueError(f"an index can't have {blocks} blocks of {width} words")
@@ -354,7 +365,8 @@ cdef class SlicedFilter:
         if fresh == NULL:
             raise MemoryError(f"no room for {total * width * sizeof(uint64_t)} bytes of rows")
         for row in range(total):
-            memcpy(fresh + row * width, self.rows + (row & (held - 1)) * self.width, self.width * sizeof(uint64_t))
+            source = self.rows + (row & (held - 1)) * self.width
+            memcpy(fresh + row * width, source, self.width * sizeof(uint64_t))
         free(self.rows)
         self.rows = fresh
         self.block_mask = blocks - 1

@@ -1,9 +1,9 @@
 """Where a receiver stands in an owner's stream of snapshots and deltas.
 
-Invariant: in step means that every change up to (epoch, sequence) is applied. A receiver out of step has missed
-something, maybe a new subscription, and must answer "maybe" to every topic until a snapshot has brought it back.
-Positions are compared as pairs. An owner never goes back: a new epoch is a larger one, and an owner that starts anew with
-a smaller one is followed by a new receiver.
+Invariant: in step means that every change up to (epoch, sequence) is applied. A receiver out of step has
+missed something, maybe a new subscription, and must answer "maybe" to every topic until a snapshot has
+brought it back. Positions are compared as pairs. An owner never goes back: a new epoch is a larger one, and
+an owner that starts anew with a smaller one is followed by a new receiver.
 """
 
 from enum import Enum
