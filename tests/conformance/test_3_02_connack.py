@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from braidmq.wire import Connack, Subscription, Will
 from tests.conformance.kit import BROKEN, CONNACK_REASONS, Connector, Dial, Reason
 from tests.support import frames
 from tests.support.broker import Broker
+from tests.support.raw import ClosedError, read_frame
 
 
 @pytest.mark.mqtt("MQTT-3.2.2-1", "MQTT-3.2.2-2", "MQTT-3.2.2-3")
@@ -69,6 +72,20 @@ def test_a_refusal_fits_the_packet_size_of_the_client(dial: Dial, name: str) -> 
     )
     if client.expect_refused(Reason.BAD_AUTHENTICATION_METHOD, Reason.PACKET_TOO_LARGE, *BROKEN):
         assert client.last_frame.size_bytes <= 8
+
+
+@pytest.mark.mqtt("MQTT-3.1.2-24", "MQTT-3.14.0-1")
+@pytest.mark.parametrize("size_bytes", [1, 4, 5, 8, 12, 20, 40])
+def test_nothing_larger_than_the_client_takes_is_sent(dial: Dial, name: str, size_bytes: int) -> None:
+    client = dial()
+    client.send_bytes(
+        frames.connect(frames.blob(name), properties=frames.props(b"\x27" + frames.u32(size_bytes)))
+        + frames.subscribe(1, (name, 0))
+        + b"\xe0\x00"
+    )
+    with contextlib.suppress(ClosedError):
+        while True:
+            assert read_frame(client.sock).size_bytes <= size_bytes
 
 
 @pytest.mark.mqtt("MQTT-3.2.2-15")
