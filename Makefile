@@ -51,8 +51,9 @@ bench: setup ## measure against Mosquitto; results go to bench/results
 	$(BIN)/python -m bench.run $(ARGS)
 
 .PHONY: docs
-docs: setup ## write the generated page, docs/configuration.md
-	$(BIN)/python docs/make_configuration.py
+docs: setup ## write the generated pages, docs/configuration.md and docs/conformance.md
+	$(BIN)/python -m tools.configuration_doc
+	$(BIN)/python -m tools.conformance_doc
 
 # The wheel is tried where no compiler can run, since that is what it is for.
 .PHONY: wheel

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from braidmq.limits import Limits
+from tools import configuration_doc
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "braidmq"
@@ -108,12 +109,7 @@ def test_links_between_pages_lead_somewhere(page: str) -> None:
 
 
 def test_the_page_of_settings_is_what_the_code_says() -> None:
-    sys.path.insert(0, str(ROOT / "docs"))
-    try:
-        import make_configuration
-    finally:
-        sys.path.remove(str(ROOT / "docs"))
-    assert make_configuration.PAGE.read_text() == make_configuration.page(), "run make docs"
+    assert configuration_doc.PAGE.read_text() == configuration_doc.page(), "run make docs"
 
 
 def test_every_core_room_is_under_the_rule_that_it_knows_no_clock() -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from braidmq.config import REPEATED_TABLES, SETTINGS, Config, Setting, flag_of
 
-PAGE = Path(__file__).with_name("configuration.md")
+PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 
 HEAD = """\
 # Configuration
