@@ -61,7 +61,8 @@ def test_a_snapshot_comes_back_whole() -> None:
     envelope = open_message(a_snapshot())
     snapshot = read_snapshot(envelope)
     assert (snapshot.epoch, snapshot.sequence, envelope.kind) == (3, 9, Kind.SNAPSHOT)
-    for name in ("bits", "seed", "hashes", "blocks", "known_false", "plus_depths", "hash_depths", "end_depths"):
+    masks = ("plus_depths", "hash_depths", "end_depths")
+    for name in ("bits", "seed", "hashes", "blocks", "known_false", *masks):
         assert getattr(snapshot.filter, name) == getattr(filter, name), name
 
 
@@ -73,7 +74,11 @@ def test_a_snapshot_comes_back_whole() -> None:
     known_false=st.none() | st.lists(st.integers(0, 2**64 - 1), max_size=4),
 )
 def test_a_delta_comes_back_in_its_shorter_form(
-    keys: list[int], raised: set[int], cleared: set[int], masks: DepthMasks | None, known_false: list[int] | None
+    keys: list[int],
+    raised: set[int],
+    cleared: set[int],
+    masks: DepthMasks | None,
+    known_false: list[int] | None,
 ) -> None:
     delta = Delta(1, 2, keys, sorted(raised), sorted(cleared), masks, known_false)
     message = encode_delta(delta, BLOCKS)
@@ -98,11 +103,11 @@ def test_every_damaged_byte_is_noticed(message: bytes) -> None:
 @pytest.mark.parametrize("message", [a_snapshot(), a_delta()], ids=["snapshot", "delta"])
 def test_every_cut_is_noticed(message: bytes) -> None:
     for length in range(len(message)):
-        with pytest.raises(InterestError, match="checksum|at least 13 bytes"):
+        with pytest.raises(InterestError, match=r"checksum|at least 13 bytes"):
             open_message(message[:length])
     # The same with a checksum that is right: the body is at fault.
     for length in range(9, len(message) - 4):
-        with pytest.raises(InterestError, match="cut short|blocks take|can't be read"):
+        with pytest.raises(InterestError, match=r"cut short|blocks take|can't be read"):
             read_either(sealed(message[:length]))
 
 
@@ -145,16 +150,20 @@ def test_too_many_known_false_keys_are_refused() -> None:
         read_snapshot(open_message(encode_snapshot(1, 1, filter)))
 
 
-@given(st.binary(max_size=200), st.sampled_from([b"", struct.pack("<IIB", 1, 1, 1), struct.pack("<IIB", 1, 1, 2)]))
+HEADERS = [b"", struct.pack("<IIB", 1, 1, Kind.SNAPSHOT), struct.pack("<IIB", 3, 10, Kind.DELTA)]
+
+
+@given(st.binary(max_size=200), st.sampled_from(HEADERS))
 def test_any_bytes_are_read_or_refused(data: bytes, header: bytes) -> None:
     receiver = RemoteInterest()
     receiver.receive(a_snapshot())
     for message in (header + data, sealed(header + data)):
+        refused = False
         try:
             assert receiver.receive(message) in Outcome
-        except BraidError as error:
-            assert str(error)
-            assert not receiver.in_step
+        except BraidError:
+            refused = True
+        assert refused <= receiver.may_match(b"anything/at/all")
 
 
 @given(st.data())
