@@ -149,9 +149,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         "How many bytes wait in memory for one connection to read them. Above it publishers to this "
         "connection are paused for slow_subscriber_patience_ms; if that doesn't help, QoS 0 to it is "
         "dropped and counted.",
-    )] = 4 * MIB
+    )] = 1 * MIB
     slow_subscriber_patience_ms: Annotated[int, _bound(
         0, 60_000,
         "How long publishers are held back for a subscriber whose output is full. It smooths short stalls; "
         "a dead subscriber must not hold up the living for longer than this.",
-    )] = 500
+    )] = 1_000

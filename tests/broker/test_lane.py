@@ -65,10 +65,10 @@ def play(
         client = world.connect(f"c{number}", their_version, properties=properties)
         for packet_id, (subscription, identifier) in enumerate(wanted, 1):
             identifiers = (identifier,) if identifier and their_version == V5 else ()
-            kept = subscription if their_version == V5 else Subscription(subscription.filter, subscription.qos)
-            client.send(
-                Subscribe(packet_id, (kept,), Properties(subscription_identifiers=identifiers))
-            )
+            if their_version != V5:
+                subscription = Subscription(subscription.filter, subscription.qos)
+            properties = Properties(subscription_identifiers=identifiers)
+            client.send(Subscribe(packet_id, (subscription,), properties))
         clients.append(client)
     publisher = clients[0] if others and others[0][0] == version else world.connect("publisher", version)
     publisher.connection.takes_fast_lane = fast

@@ -152,7 +152,7 @@ TestSessions.settings = settings(max_examples=60, stateful_step_count=40, deadli
 
 
 def test_all_packet_ids_in_use_means_waiting() -> None:
-    world = World(inflight_max=65_535, queue_messages_max=10, receive_maximum=65_535, output_bytes_max=1 << 26)
+    world = World(inflight_max=65_535, queue_messages_max=10, output_bytes_max=1 << 26)
     subscriber = world.connect("s", V5, clean_start=True, properties=FOR_EVER)
     subscriber.subscribe("t", qos=1)
     publisher = world.connect("p")

@@ -44,6 +44,7 @@ cdef class Lane(Outlet):
     cdef Run run
     cdef Fanout run_fanout
     cdef ByteBuffer translated           # the run in the other protocol version, while it is being forwarded
+    cdef bint feeds_many                 # the last run went to many subscribers
     cdef Outlet full_outlet              # somebody whose output this connection has filled
 
     cpdef object receive_buffer(self)

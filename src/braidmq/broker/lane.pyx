@@ -31,6 +31,9 @@ from braidmq.errors import ProtocolError
 
 cdef enum:
     SCRATCH_BYTES = 256 * 1024
+    # What is read is written once for every subscriber; for many of them, less at a time stays in the cache.
+    WIDE_FANOUT = 4
+    WIDE_SCRATCH_BYTES = 32 * 1024
     # A longer beginning of a frame isn't copied in front of the next read any more: the rest is read behind it.
     COPIED_PARTIAL_BYTES_MAX = 16 * 1024
 
@@ -56,6 +59,7 @@ cdef enum:
 # One read buffer for the process: it is filled and emptied within one call of the event loop.
 cdef unsigned char _scratch[SCRATCH_BYTES]
 cdef object _scratch_view = PyMemoryView_FromMemory(<char*>_scratch, SCRATCH_BYTES, PyBUF_WRITE)
+cdef object _wide_scratch_view = _scratch_view[:WIDE_SCRATCH_BYTES]
 
 
 cdef inline unsigned int _uint16(const unsigned char* p) noexcept:
@@ -184,7 +188,7 @@ cdef class Lane(Outlet):
         cdef Py_ssize_t held = self.partial.size()
         cdef Py_ssize_t wanted
         if held == 0:
-            return _scratch_view
+            return _wide_scratch_view if self.feeds_many else _scratch_view
         if held <= COPIED_PARTIAL_BYTES_MAX:
             return _scratch_view[held:]
         # Grow by doubling up to the frame's size: a length that was only announced costs no memory.
@@ -341,6 +345,7 @@ cdef class Lane(Outlet):
         if self.run.count == 0:
             return 0
         self.hub.publishes_received += self.run.count
+        self.feeds_many = len(fanout.targets) > WIDE_FANOUT
         for target in fanout.targets:
             self.forward_run(target)
         for group in fanout.groups:
@@ -558,6 +563,10 @@ cdef class Lane(Outlet):
         """Answer a publish, whatever the reason. MQTT 3 can't say no: there the connection ends."""
         if reason >= 0x80 and not self.is_v5:
             raise ProtocolError(reason, "the message was refused")
+        if reason >= 0x80 and self.hub.store.is_failing:
+            # A refusal promises nothing, and what is held may be held for long.
+            self.out.write(bytes((first, 3, packet_id >> 8, packet_id & 0xFF, reason)))
+            return self.mark()
         if self.hub.holding and first == PUBACK:
             self.held_pubacks += 1
             self.turn_pubacks += 1
@@ -566,6 +575,8 @@ cdef class Lane(Outlet):
     cdef int distribute(self, Message message) except -1:
         """Keep it if it is to be retained, and deliver it; the reason code for the publisher."""
         cdef int routed
+        if message.qos and self.hub.holding and self.hub.store.is_failing:
+            return QUOTA_EXCEEDED
         if message.retain and not self.keep_retained(message):
             return QUOTA_EXCEEDED
         routed = self.router.route(message, self.session)

@@ -16,7 +16,7 @@ cdef enum:
     SMALLEST_BITS = 9
     LARGEST_POOLED_BITS = 22
     CLASSES = 23
-    POOLED_BYTES_MAX = 8 * 1024 * 1024  # kept for reuse, per block size
+    POOLED_BYTES_MAX = 16 * 1024 * 1024  # kept for reuse, per block size
 
 cdef struct FreeBlock:
     FreeBlock* following

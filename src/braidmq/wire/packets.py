@@ -5,7 +5,7 @@ import msgspec
 from braidmq.wire.properties import NO_PROPERTIES, Properties
 
 
-class Will(msgspec.Struct, frozen=True, gc=False):
+class Will(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """The message that a broker publishes when the client is lost."""
 
     topic: str
@@ -15,7 +15,7 @@ class Will(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Connect(msgspec.Struct, frozen=True, gc=False):
+class Connect(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A client opens a session. `version` is the protocol level: 3, 4 or 5."""
 
     client_id: str
@@ -28,7 +28,7 @@ class Connect(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Connack(msgspec.Struct, frozen=True, gc=False):
+class Connack(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """The answer to CONNECT. `reason` is an MQTT 5 reason in every version."""
 
     session_present: bool = False
@@ -36,7 +36,7 @@ class Connack(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Publish(msgspec.Struct, frozen=True, gc=False):
+class Publish(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """An application message; `packet_id` is 0 exactly when `qos` is 0."""
 
     topic: str
@@ -48,7 +48,7 @@ class Publish(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Acknowledgement(msgspec.Struct, frozen=True, gc=False):
+class Acknowledgement(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """What PUBACK, PUBREC, PUBREL and PUBCOMP share; MQTT 3 sends them without a reason."""
 
     packet_id: int
@@ -72,7 +72,7 @@ class Pubcomp(Acknowledgement, frozen=True, gc=False):
     """QoS 2, last step: the receiver forgets the packet identifier."""
 
 
-class Subscription(msgspec.Struct, frozen=True, gc=False):
+class Subscription(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """One filter of a SUBSCRIBE with its options; MQTT 3 knows only `qos`."""
 
     filter: str
@@ -82,7 +82,7 @@ class Subscription(msgspec.Struct, frozen=True, gc=False):
     retain_handling: int = 0
 
 
-class Subscribe(msgspec.Struct, frozen=True, gc=False):
+class Subscribe(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A client asks for topics."""
 
     packet_id: int
@@ -90,7 +90,7 @@ class Subscribe(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Suback(msgspec.Struct, frozen=True, gc=False):
+class Suback(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """One reason for each filter of the SUBSCRIBE, in its order."""
 
     packet_id: int
@@ -98,7 +98,7 @@ class Suback(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
+class Unsubscribe(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A client no longer wants topics."""
 
     packet_id: int
@@ -106,7 +106,7 @@ class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Unsuback(msgspec.Struct, frozen=True, gc=False):
+class Unsuback(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """One reason for each filter of the UNSUBSCRIBE, in its order; none in MQTT 3."""
 
     packet_id: int
@@ -114,22 +114,22 @@ class Unsuback(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Pingreq(msgspec.Struct, frozen=True, gc=False):
+class Pingreq(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A client says that it lives."""
 
 
-class Pingresp(msgspec.Struct, frozen=True, gc=False):
+class Pingresp(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """The answer to PINGREQ."""
 
 
-class Disconnect(msgspec.Struct, frozen=True, gc=False):
+class Disconnect(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """The last packet of a connection. MQTT 3 sends it without a reason, and only from the client."""
 
     reason: int = 0
     properties: Properties = NO_PROPERTIES
 
 
-class Auth(msgspec.Struct, frozen=True, gc=False):
+class Auth(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A step of the extended authentication of MQTT 5."""
 
     reason: int = 0

@@ -15,7 +15,7 @@ from braidmq.wire.kinds import WILL_OWNER, PacketType
 from braidmq.wire.reasons import ReasonCode, malformed, violation
 
 
-class Properties(msgspec.Struct, frozen=True, gc=False):
+class Properties(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """All properties of one packet; None or () means absent."""
 
     payload_format: int | None = None

@@ -1,0 +1,106 @@
+"""Back-pressure: memory is bounded, publishers feel a slow subscriber, a stuck one is dropped and counted."""
+
+from braidmq.wire import Properties, Puback, Publish, ReasonCode, Subscribe, Subscription
+from tests.broker.world import Client, World
+
+KIB = 1024
+
+
+def flooded(world: World, subscriber_id: str = "s") -> tuple[Client, Client]:
+    subscriber = world.connect(subscriber_id)
+    subscriber.subscribe("t", qos=0)
+    publisher = world.connect("p")
+    publisher.send(*(Publish("t", bytes(KIB)) for _ in range(5)))
+    return subscriber, publisher
+
+
+def test_publisher_pauses_until_the_subscriber_has_read() -> None:
+    world = World(output_bytes_max=4 * KIB, slow_subscriber_patience_ms=500)
+    subscriber, publisher = flooded(world)
+    assert publisher.is_paused
+    assert len(subscriber.payloads()) == 5
+    assert not publisher.is_paused
+    assert world.broker.hub.counters()["dropped_slow_subscriber"] == 0
+
+
+def test_patience_ends_and_what_is_dropped_is_counted() -> None:
+    world = World(output_bytes_max=4 * KIB, slow_subscriber_patience_ms=500)
+    subscriber, publisher = flooded(world)
+    world.pass_time(0.4)
+    assert publisher.is_paused
+    world.pass_time(0.2)
+    assert not publisher.is_paused
+    publisher.send(*(Publish("t", bytes(KIB)) for _ in range(7)))
+    assert not publisher.is_paused
+    assert world.broker.hub.counters()["dropped_slow_subscriber"] == 7
+    assert len(subscriber.payloads()) == 5
+    publisher.send(Publish("t", b"after"))
+    assert subscriber.payloads() == [b"after"]
+
+
+def test_output_has_a_hard_bound_even_within_patience() -> None:
+    world = World(output_bytes_max=4 * KIB)
+    subscriber, _ = flooded(world)
+    for number in range(20):  # each is paused only after what it has sent
+        other = world.connect(f"p{number}")
+        other.send(*(Publish("t", bytes(KIB)) for _ in range(3)))
+    assert len(subscriber.connection.output) <= 2 * 4 * KIB + 3 * (KIB + 10)
+    assert world.broker.hub.counters()["dropped_slow_subscriber"] > 0
+
+
+def test_a_subscriber_that_goes_lets_its_publishers_go_on() -> None:
+    world = World(output_bytes_max=4 * KIB)
+    subscriber, publisher = flooded(world)
+    assert publisher.is_paused
+    subscriber.vanish()
+    assert not publisher.is_paused
+
+
+def test_qos1_waits_in_the_session_not_in_the_output() -> None:
+    world = World(output_bytes_max=4 * KIB, queue_messages_max=100, inflight_max=100)
+    subscriber = world.connect("s")
+    subscriber.subscribe("t", qos=1)
+    publisher = world.connect("p")
+    for number in range(20):
+        publisher.send(Publish("t", bytes(KIB), 1, packet_id=number + 1))
+    assert len(subscriber.connection.output) < 6 * KIB
+    received = 0
+    while packets := [packet for packet in subscriber.read() if isinstance(packet, Publish)]:
+        received += len(packets)
+        subscriber.send(*(Puback(packet.packet_id) for packet in packets))
+    assert received == 20
+    assert all(packet.reason == ReasonCode.SUCCESS for packet in publisher.read())
+
+
+def test_retained_replay_goes_at_the_readers_pace() -> None:
+    world = World(output_bytes_max=4 * KIB)
+    publisher = world.connect("p")
+    publisher.send(*(Publish(f"r/{number}", bytes(KIB), retain=True) for number in range(50)))
+    subscriber = world.connect("s")
+    subscriber.send(Subscribe(2, (Subscription("r/#", 0),)))
+    assert len(subscriber.connection.output) < 6 * KIB
+    publisher.send(*(Publish(f"r/{number}", b"new", retain=True) for number in range(50)))
+    seen: dict[str, list[bytes]] = {}
+    for _ in range(60):
+        for packet in subscriber.read():
+            if isinstance(packet, Publish):
+                seen.setdefault(packet.topic, []).append(packet.payload)
+    assert len(seen) == 50
+    assert all(payloads[-1] == b"new" for payloads in seen.values())  # never the old one after the new one
+    assert sum(len(payloads) == 1 for payloads in seen.values()) > 40
+
+
+def test_messages_that_expire_while_waiting_are_dropped_and_counted() -> None:
+    world = World(inflight_max=1)
+    subscriber = world.connect("s", properties=Properties(session_expiry_s=1000))
+    subscriber.subscribe("t", qos=1)
+    publisher = world.connect("p")
+    short = Properties(message_expiry_s=5)
+    publisher.send(Publish("t", b"1", 1, packet_id=1), Publish("t", b"2", 1, packet_id=2, properties=short))
+    publisher.send(Publish("t", b"3", 1, packet_id=3, properties=Properties(message_expiry_s=60)))
+    first = subscriber.expect(Publish)
+    world.pass_time(20)
+    subscriber.send(Puback(first.packet_id))
+    third = subscriber.expect(Publish)
+    assert (third.payload, third.properties.message_expiry_s) == (b"3", 40)
+    assert world.broker.hub.counters()["dropped_expired"] == 1
