@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 # Few and odd: levels repeat, some begin with $, some are empty, and they lie around the 8 and the 10 bytes up
 # to which the trie compares and keeps a level in another way.
 LEVELS = [
-    *(b"", b"a", b"b", b"$", b"$SYS", "é漢".encode(), b"sevenby", b"eight by", b"tenbytes10"),
+    *(b"", b"a", b"b", b"$", b"$SYS", "é漢".encode(), b"sevenby", b"eight by", b"tenbytes10", b"tenbytes20"),
     *(b"elevenbytes", b"elevenbytez", b"x" * 300),
 ]
 
