@@ -359,20 +359,20 @@ cdef class Inbox:
         self.settle(batch, -1)
         return batch
 
-    def drop_stale_qos1(self, AckLedger ledger):
-        """Forgets what a resumed session will deliver again; gives how many.
+    def drop_stale(self, AckLedger ledger):
+        """Forgets QoS 1 and 2 messages of earlier connections, and gives their ordinals.
 
-        Without this, messages that the application has not taken yet would pile up with every reconnect.
+        A resumed session delivers them again; without this they would pile up with every reconnect.
         """
         cdef MessageBatch batch
-        cdef Py_ssize_t before = self.count
+        cdef list dropped = []
         self.seal()
         for batch in self.sealed:
             self.settle(batch, -1)
-            keep_all_but_stale(batch, ledger.head)
+            keep_all_but_stale(batch, ledger.head, dropped)
             self.settle(batch, 1)
         self.sealed = deque([batch for batch in self.sealed if len(batch)])
-        return before - self.count
+        return dropped
 
     cdef int settle(self, MessageBatch batch, int sign) except -1:
         """Adds a batch to what the inbox holds, or takes it off."""
@@ -384,11 +384,12 @@ cdef class Inbox:
         return 0
 
 
-cdef int keep_all_but_stale(MessageBatch batch, uint64_t head) except -1:
+cdef int keep_all_but_stale(MessageBatch batch, uint64_t head, list dropped) except -1:
     cdef Py_ssize_t index, kept = batch.start
     cdef Record* records = batch.storage.records
     for index in range(batch.start, batch.stop):
-        if qos_of(&records[index]) == 1 and records[index].ordinal < head:
+        if 0 < records[index].ordinal < head:
+            dropped.append(records[index].ordinal)
             continue
         records[kept] = records[index]
         kept += 1

@@ -5,8 +5,9 @@ what happens to unacknowledged messages when the connection goes.
 
 - QoS 1 is delivered again by the server on a resumed session, marked DUP; an acknowledgement for the earlier
   delivery is void.
-- QoS 2 is not given to the application twice. A message that the application still holds (or that waits in
-  the inbox) is only linked to its second delivery, so that the acknowledgement of the first one counts.
+- QoS 2 is not given to the application twice. A message that the application still holds is only linked to
+  its second delivery, so that the acknowledgement of the first one counts.
+- What still waits in the inbox is forgotten when the session resumes: the server delivers it again.
 """
 
 from braidmq.client._batch import Inbox, Message, MessageBatch
@@ -21,10 +22,11 @@ from braidmq.wire import V5, Publish, ReasonCode, decode
 class _Held:
     """A QoS 2 message of an earlier connection that we have not answered."""
 
-    __slots__ = ("acknowledged", "ordinal", "reason")
+    __slots__ = ("acknowledged", "ordinal", "packet_id", "reason")
 
-    def __init__(self, ordinal: int, acknowledged: bool, reason: int) -> None:
+    def __init__(self, ordinal: int, packet_id: int, acknowledged: bool, reason: int) -> None:
         self.ordinal = ordinal  # under which the application knows it
+        self.packet_id = packet_id
         self.acknowledged = acknowledged
         self.reason = reason
 
@@ -49,7 +51,7 @@ class Inbound:
     def connection_lost(self) -> None:
         first_ordinal = {ordinal: first for first, ordinal in self._linked.items()}
         for ordinal, packet_id, acknowledged, reason in self.ledger.unanswered_qos2():
-            held = _Held(first_ordinal.get(ordinal, ordinal), acknowledged, reason)
+            held = _Held(first_ordinal.get(ordinal, ordinal), packet_id, acknowledged, reason)
             self._held[packet_id] = self._held_by_ordinal[held.ordinal] = held
         self._linked.clear()
         self._open.clear()
@@ -59,12 +61,19 @@ class Inbound:
 
     def connected(self, *, resumed: bool) -> None:
         if resumed:
-            self.inbox.drop_stale_qos1(self.ledger)
+            self._forget_untaken()
         else:
             self._held.clear()
             self._held_by_ordinal.clear()
             self.ledger.forget()
         self.scanner.fast = True
+
+    def _forget_untaken(self) -> None:
+        """What the application has not seen yet comes again, in order; keeping it would pile it up."""
+        for ordinal in self.inbox.drop_stale(self.ledger):
+            held = self._held_by_ordinal.pop(ordinal, None)
+            if held is not None:
+                del self._held[held.packet_id]
 
     def publish(self, first_byte: int, body: bytes) -> None:
         """A PUBLISH that the fast lane left to us."""

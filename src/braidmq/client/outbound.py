@@ -46,7 +46,7 @@ class Outbound:
         self._unacknowledged: dict[int, Outgoing] = {}  # by packet identifier
         self._unreleased: dict[int, int] = {}  # packet identifier -> token
         self._quota = 0
-        self._quota_max = 0
+        self._spending: set[int] = set()  # identifiers of messages sent on this connection and not finished
 
     def __len__(self) -> int:
         """Messages that the server has not yet finally acknowledged."""
@@ -62,6 +62,7 @@ class Outbound:
 
     def connection_lost(self) -> None:
         self._quota = 0
+        self._spending.clear()
         sent_earlier = deque(self._unacknowledged.values())
         sent_earlier.extend(self._unsent_again)
         for outgoing in sent_earlier:
@@ -71,7 +72,7 @@ class Outbound:
 
     def connected(self, receive_maximum: int, *, resumed: bool) -> None:
         """The server accepted us: what is unfinished goes out again before anything new."""
-        self._quota = self._quota_max = receive_maximum
+        self._quota = receive_maximum
         if not resumed:
             self._forget_session()
         for packet_id in self._unreleased:
@@ -125,6 +126,7 @@ class Outbound:
             self._emit(Failed(outgoing.token, error))
             return False
         self._quota -= 1
+        self._spending.add(outgoing.packet_id)
         self._unacknowledged[outgoing.packet_id] = outgoing
         return True
 
@@ -160,7 +162,10 @@ class Outbound:
 
     def _finish(self, packet_id: int, token: int, answer: Puback | Pubrec | Pubcomp) -> None:
         self._ids.release(packet_id)
-        self._quota = min(self._quota + 1, self._quota_max)
+        # A PUBREL left from an earlier connection took nothing from the quota, and gives nothing back.
+        if packet_id in self._spending:
+            self._spending.discard(packet_id)
+            self._quota += 1
         # PUBCOMP "identifier not found" ends the exchange just as well: PUBREC had taken the message.
         if answer.reason >= FAILURE and not isinstance(answer, Pubcomp):
             self._emit(Failed(token, PublishRefusedError(answer.reason, answer.properties)))
