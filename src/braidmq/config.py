@@ -24,6 +24,7 @@ from braidmq.limits import Limits
 from braidmq.scram import METHOD, Credential
 
 ENVIRONMENT_PREFIX: Final = "BRAIDMQ_"
+DEFAULT_DATA_DIR: Final = "braidmq-data"
 SUGGESTIONS_MAX: Final = 12  # more names than this help nobody in an error message
 
 # The salted, iterated form in which a SCRAM server keeps a password; the password can't be read from it.
@@ -70,8 +71,22 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     )] = False
     data_dir: Annotated[str, msgspec.Meta(
         min_length=1,
-        description="The directory for what must survive a restart; made if absent.",
+        description="The directory for what must survive a restart; made if absent. Without it and without "
+        "in_memory it is braidmq-data in the working directory.",
     )] | None = None
+    durability: Annotated[Literal["process", "fsync"], msgspec.Meta(
+        description="What an acknowledged change survives. process: a crash or kill of the broker; the "
+        "operating system has it. fsync: power loss too; acknowledgements wait until the disk has it.",
+    )] = "process"
+    salvage: Annotated[bool, msgspec.Meta(
+        description="Start from a damaged data directory with what can be read of it; copies of the damaged "
+        "files are kept. Meant for one start, not for good.",
+    )] = False
+
+    @property
+    def directory(self) -> Path | None:
+        """Where to keep what must survive; None in memory."""
+        return None if self.in_memory else Path(self.data_dir or DEFAULT_DATA_DIR)
 
 
 class AuthConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,9 @@ import gc
 import resource
 import secrets
 import signal
+import time
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 import uvloop
@@ -14,10 +16,14 @@ import uvloop
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.broker import Broker
 from braidmq.broker.connection import Connection
-from braidmq.config import Config
+from braidmq.broker.message import Message
+from braidmq.broker.restoring import living, restore
+from braidmq.broker.wills import PendingWill
+from braidmq.config import Config, StoreConfig
 from braidmq.net.listener import listen
 from braidmq.net.stream import Turn, clock_s
-from braidmq.store import MemoryStore
+from braidmq.store import MemoryStore, Store
+from braidmq.store.durable import DurableStore
 
 log = structlog.get_logger("braidmq.node")
 
@@ -35,7 +41,9 @@ async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     _raise_file_limit()
-    broker = make_broker(config)
+    # The store's thread reports what is kept; what was held for that leaves at once.
+    store = open_store(config.store, lambda report: loop.call_soon_threadsafe(_reported, report, turn))
+    broker = make_broker(config, store)
     _tame_garbage_collector()
     turn = Turn(broker, loop)
     servers = []
@@ -53,10 +61,35 @@ async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -
         await _stop(broker, turn, servers)
 
 
-def make_broker(config: Config) -> Broker:
-    """The broker core that a configuration asks for."""
+def _reported(report: Callable[[], None], turn: Turn) -> None:
+    report()
+    turn.finish()
+
+
+def open_store(config: StoreConfig, post: Callable[[Callable[[], None]], object]) -> Store:
+    """The store that a configuration asks for; `post` runs a callable on the broker's thread."""
+    if config.directory is None:
+        return MemoryStore()
+    return DurableStore(
+        config.directory,
+        post=post,
+        wall_offset_s=time.time() - clock_s(),
+        durability=config.durability,
+        salvage=config.salvage,
+        tell=lambda sentence: log.warning("store", news=sentence),
+    )
+
+
+def make_broker(config: Config, store: Store) -> Broker:
+    """The broker core that a configuration asks for, with what the store has kept."""
     gate = BuiltInGate(config.auth.credentials(), allow_anonymous=config.auth.allow_anonymous)
-    return Broker(config.limits, MemoryStore(), gate, _client_id, _log_closed)
+    broker = Broker(config.limits, store, gate, _client_id, _log_closed)
+    if isinstance(store, DurableStore):
+        restore(broker, store.load(Message, PendingWill), clock_s())
+        store.checkpoint_from(partial(living, broker))
+        if broker.sessions or len(broker.retained):
+            log.info("restored", sessions=len(broker.sessions), retained=len(broker.retained))
+    return broker
 
 
 def _client_id() -> str:
@@ -78,6 +111,7 @@ async def _stop(broker: Broker, turn: Turn, servers: list[asyncio.Server]) -> No
             for server in servers:
                 await server.wait_closed()
     turn.stop()
+    broker.hub.store.close()
 
 
 def _tame_garbage_collector() -> None:

@@ -29,6 +29,7 @@ class SlowStore:
     """A store that keeps what it is given when the test says so."""
 
     immediate = False
+    is_failing = False
 
     def __init__(self) -> None:
         self.turns: list[tuple[list[Record], Callable[[], None]]] = []
@@ -68,12 +69,16 @@ class Client:
     def resume_reading(self) -> None:
         self.is_paused = False
 
+    def defer(self, action: Callable[[], None]) -> None:
+        self.world.deferred.append(action)
+
     # The client
     def send(self, *packets: Packet) -> None:
         self.send_bytes(b"".join(encode(packet, self.version) for packet in packets))
 
     def send_bytes(self, data: bytes) -> None:
         self.connection.receive(data, self.world.now)
+        self.world.run_deferred()
         self.world.broker.hub.end_turn()
 
     def read_bytes(self) -> bytes:
@@ -112,6 +117,7 @@ class World:
         self.now = BEGINNING_S
         self.store = store or MemoryStore()
         self._next_id = 0
+        self.deferred: list[Callable[[], None]] = []
         self.broker = Broker(Limits(**limits), self.store, gate or BuiltInGate(), self._make_id)
         self.pass_time(0)
 
@@ -123,6 +129,10 @@ class World:
         self.now += seconds
         self.broker.advance(self.now)
         self.broker.hub.end_turn()
+
+    def run_deferred(self) -> None:
+        while self.deferred:
+            self.deferred.pop(0)()
 
     def open(self, version: int = V5) -> Client:
         """A network connection on which nothing was said yet."""

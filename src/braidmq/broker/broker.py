@@ -23,9 +23,16 @@ from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
 from braidmq.store import Store
 from braidmq.store.records import AWAY, SESSION, SESSION_ENDED, WILL
 from braidmq.topics import validate_topic
-from braidmq.wire import V5, Connack, Connect, Properties, ReasonCode
+from braidmq.wire import V5, V31, V311, Connack, Connect, Packet, Properties, ReasonCode
 
 RETAINED_SWEEP_S: Final = 60.0
+
+
+def asked_expiry(packet: Connect) -> int:
+    """How many seconds the client wants its session to outlive the connection."""
+    if packet.version == V5:
+        return packet.properties.session_expiry_s or 0
+    return 0 if packet.clean_start else UINT32_CEILING
 
 
 class Broker:
@@ -45,6 +52,7 @@ class Broker:
         self.retained = RetainedMessages(self.hub)
         self.sessions: dict[str, Session] = {}
         self.connections: set[Connection] = set()
+        self.noted_wills: set[str] = set()  # client ids whose will the store has
         self._make_client_id = make_client_id
         self._on_closed = on_closed
         self._watched_outlets: set[Outlet] = set()
@@ -79,12 +87,13 @@ class Broker:
             raise ProtocolError(ReasonCode.SERVER_BUSY, "too many connections")
         if len(packet.client_id.encode()) > limits.client_id_bytes_max:
             raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is too long")
-        if not packet.client_id and not packet.clean_start and packet.version != V5:
-            raise ProtocolError(  # [MQTT-3.1.3-8] of 3.1.1
-                ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "a session that is kept needs a client id"
-            )
+        if not packet.client_id and (packet.version == V31 or (packet.version == V311 and not packet.clean_start)):
+            # [MQTT-3.1.3-8] of 3.1.1; MQTT 3.1 always wants one
+            raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is missing")
         if len(packet.properties.user_properties) > limits.properties_max:
             raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many user properties")
+        if self.hub.store.is_failing and (packet.will is not None or asked_expiry(packet)):
+            raise ProtocolError(ReasonCode.SERVER_UNAVAILABLE, "the store can't be written")
         if packet.will is not None:
             validate_topic(
                 packet.will.topic, bytes_max=limits.topic_bytes_max, levels_max=limits.topic_levels_max
@@ -97,13 +106,14 @@ class Broker:
     def establish(self, connection: Connection, packet: Connect, authentication_data: bytes | None) -> None:
         """The client is admitted: find or make its session, answer, and send what waits."""
         client_id = packet.client_id or self._make_client_id()
+        keep_alive_s = self._keep_alive(packet)
+        properties = self._connack_properties(packet, client_id, keep_alive_s, authentication_data)
+        connection.check_fits(Connack(False, ReasonCode.SUCCESS, properties))
         session, is_resumed = self._session_for(client_id, packet, connection)
         connection.session = session
         self._adopt_wishes(session, packet)
-        keep_alive_s = self._keep_alive(packet)
         connection.keep_alive(keep_alive_s)
-        properties = self._connack_properties(packet, session, keep_alive_s, authentication_data)
-        connection.promise(Connack(is_resumed, ReasonCode.SUCCESS, properties))
+        self.answer(connection, Connack(is_resumed, ReasonCode.SUCCESS, properties))
         receive_maximum = packet.properties.receive_maximum or UINT16_CEILING
         session.attach(connection, min(receive_maximum, self.limits.inflight_max))
 
@@ -144,17 +154,15 @@ class Broker:
 
     def _adopt_wishes(self, session: Session, packet: Connect) -> None:
         session.will = pending_will(packet.will) if packet.will is not None else None
-        if packet.version == V5:
-            expiry_s = packet.properties.session_expiry_s or 0
-        else:
-            expiry_s = 0 if packet.clean_start else UINT32_CEILING
-        self.change_expiry(session, expiry_s)
-        self.remember(session, WILL, session.will, 0.0)
+        self.change_expiry(session, asked_expiry(packet))
+        self._note_will(session, 0.0)
 
     def change_expiry(self, session: Session, expiry_s: int) -> None:
         """How long the session outlives its connection, within our own limit."""
         granted_s = min(expiry_s, self.limits.session_expiry_s_max)
         session.expiry_s = inf if granted_s == UINT32_CEILING else float(granted_s)
+        if granted_s == 0:
+            self.remember(session, SESSION_ENDED)  # it ends with its connection, even if that is by a crash
         session.remember(granted_s > 0)
         self.remember(session, SESSION, session.owner, session.expiry_s)
 
@@ -169,17 +177,17 @@ class Broker:
         return packet.keep_alive_s
 
     def _connack_properties(
-        self, packet: Connect, session: Session, keep_alive_s: int, authentication_data: bytes | None
+        self, packet: Connect, client_id: str, keep_alive_s: int, authentication_data: bytes | None
     ) -> Properties:
         limits = self.limits
         asked_expiry_s = packet.properties.session_expiry_s or 0
-        granted_expiry_s = UINT32_CEILING if session.expiry_s == inf else int(session.expiry_s)
+        granted_expiry_s = min(asked_expiry_s, limits.session_expiry_s_max)
         return Properties(
             session_expiry_s=granted_expiry_s if granted_expiry_s != asked_expiry_s else None,
             receive_maximum=limits.receive_maximum if limits.receive_maximum != UINT16_CEILING else None,
             retain_available=None if limits.retained_messages_max else False,
             maximum_packet_size_bytes=limits.packet_bytes_max,
-            assigned_client_id=None if packet.client_id else session.client_id,  # [MQTT-3.1.3-7]
+            assigned_client_id=None if packet.client_id else client_id,  # [MQTT-3.1.3-7]
             topic_alias_maximum=limits.topic_alias_max or None,
             server_keep_alive_s=keep_alive_s if keep_alive_s != packet.keep_alive_s else None,
             authentication_method=packet.properties.authentication_method,
@@ -195,30 +203,35 @@ class Broker:
         session = connection.session
         if was_open and session.outlet is connection:
             session.detach()
-            self._settle_absence(session)
+            self.settle_absence(session)
         self._on_closed(connection, why)
 
-    def _settle_absence(self, session: Session) -> None:
+    def settle_absence(self, session: Session) -> None:
         """The client has gone: send its will and end its session, now or when it is time."""
         now = self.hub.now
         if session.expiry_s == 0:
             self.end_session(session)
             return
         self.remember(session, AWAY, now)
-        if session.will is not None:
-            if session.will.delay_s == 0:
-                self._send_will(session)
-            else:  # [MQTT-3.1.3-9]
-                due_s = now + session.will.delay_s
-                session.will_timer = self.timers.set(due_s, lambda: self._send_will(session))
-                self.remember(session, WILL, session.will, due_s)
-        if session.expiry_s != inf:
-            session.expiry_timer = self.timers.set(now + session.expiry_s, lambda: self.end_session(session))
+        will_due_s = now + session.will.delay_s if session.will is not None else 0.0
+        self._note_will(session, will_due_s)  # one taken back by DISCONNECT too
+        self.await_return(session, now, will_due_s)
 
-    def _send_will(self, session: Session) -> None:
+    def await_return(self, session: Session, away_since_s: float, will_due_s: float) -> None:
+        """Send the will of a client that is away, and end its session, when it is time."""
+        if session.will is not None:
+            if will_due_s <= self.hub.now:
+                self.send_will(session)
+            else:  # [MQTT-3.1.3-9]
+                session.will_timer = self.timers.set(will_due_s, lambda: self.send_will(session))
+        if session.expiry_s != inf:
+            due_s = away_since_s + session.expiry_s
+            session.expiry_timer = self.timers.set(due_s, lambda: self.end_session(session))
+
+    def send_will(self, session: Session) -> None:
         will, session.will, session.will_timer = session.will, None, None
         assert will is not None
-        self.remember(session, WILL, None, 0.0)
+        self._note_will(session, 0.0)
         topic = will.topic.decode()
         if self.gate.checks_topics and not self.gate.may_publish(session.owner, session.client_id, topic):
             self.hub.count_drop("not_authorized")
@@ -234,7 +247,8 @@ class Broker:
             if timer is not None:
                 timer.cancel()
         if session.will is not None:
-            self._send_will(session)  # [MQTT-3.1.2-8] at the latest when the session ends
+            self.send_will(session)  # [MQTT-3.1.2-8] at the latest when the session ends
+        self._note_will(session, 0.0)
         for subscription in session.subscriptions.values():
             self.router.unsubscribe(subscription)
         session.subscriptions.clear()
@@ -262,6 +276,25 @@ class Broker:
     def _sweep_retained(self) -> None:
         self.retained.expire()
         self.timers.set(self.hub.now + RETAINED_SWEEP_S, self._sweep_retained)
+
+    def answer(self, connection: Connection, packet: Packet) -> None:
+        """Confirm a change of a session when it is kept; at once if nothing has to be and nothing can be."""
+        if connection.session.is_remembered or not self.hub.store.is_failing:
+            connection.promise(packet)
+        else:
+            connection.send(packet)
+
+    def _note_will(self, session: Session, due_s: float) -> None:
+        """Note the will for the store, or that there is none any more. The session need not last for that."""
+        if self.hub.journal is None:
+            return
+        if session.will is not None:
+            self.noted_wills.add(session.client_id)
+        elif session.client_id in self.noted_wills:
+            self.noted_wills.remove(session.client_id)
+        else:
+            return
+        self.hub.journal.append((WILL, session.client_id, session.will, due_s, session.owner))
 
     def remember(self, session: Session, kind: int, *details: Any) -> None:
         """Note a change of a session for the store, if it outlives its connection."""

@@ -20,6 +20,8 @@ class RetainedMessages:
 
     def keep(self, message: Message) -> bool:
         """Keep the message in place of its topic's last one (empty: delete it); False if there is no room."""
+        if self._hub.store.is_failing:
+            return message.qos == 0  # [MQTT 5, 3.3.1.3] lets one of QoS 0 be forgotten at any time
         former = self._tree.get(message.topic)
         if not message.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
             if former is not None:
@@ -35,6 +37,21 @@ class RetainedMessages:
             heapq.heappush(self._expiries, (message.expires_at_s, message.topic))
         self._remember(message.topic, message)
         return True
+
+    def restore(self, message: Message) -> None:
+        """Put back a message that was retained before a restart. Nothing is noted."""
+        self._tree.set(message.topic, message)
+        self.held_bytes += _size(message)
+        if message.expires_at_s:
+            heapq.heappush(self._expiries, (message.expires_at_s, message.topic))
+
+    def all(self) -> list[tuple[bytes, Message]]:
+        """Every topic and the message that it retains."""
+        return list(self._tree.items())
+
+    def get(self, topic: bytes) -> Message | None:
+        found: Message | None = self._tree.get(topic)
+        return found
 
     def _has_room(self, message: Message, former: Message | None) -> bool:
         limits = self._hub.limits

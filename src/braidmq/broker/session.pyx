@@ -116,7 +116,7 @@ cdef class Session:
             self.last_sequence += 1
             if self.is_remembered:
                 self.hub.journal.append((QUEUED, self.client_id, self.last_sequence, message, qos, retain,
-                                         target.identifiers))
+                                         target.identifiers, target.group))
             self.send(message, target, qos, retain, self.last_sequence)
             return DELIVERED
         return self.enqueue(message, target, qos, retain)
@@ -146,7 +146,7 @@ cdef class Session:
         self.queue_bytes += cost
         if self.is_remembered:
             self.hub.journal.append((QUEUED, self.client_id, self.last_sequence, message, qos, retain,
-                                     target.identifiers))
+                                     target.identifiers, target.group))
         return DELIVERED
 
     cdef bint send(self, Message message, Target target, int qos, bint retain,
@@ -280,6 +280,44 @@ cdef class Session:
         if self.is_remembered:
             self.hub.journal.append((INBOUND_RELEASED, self.client_id, packet_id))
         return True
+
+    # ---- after a restart -----------------------------------------------------------------------------
+
+    def restore_queued(self, Message message not None, Target target not None, int qos, bint retain,
+                       unsigned long long sequence):
+        """Put back a delivery that waited; they come in order of their sequence. Nothing is noted."""
+        cdef Delivery delivery = Delivery.__new__(Delivery)
+        delivery.message = message
+        delivery.target = target
+        delivery.qos = qos
+        delivery.retain = retain
+        delivery.sequence = sequence
+        if self.queue is None:
+            self.queue = deque()
+        self.queue.append(delivery)
+        self.queue_bytes += message.cost()
+        self.last_sequence = max(self.last_sequence, sequence)
+
+    def restore_sent(self, int packet_id, Message message, Target target not None, int qos, bint retain,
+                     unsigned long long sequence):
+        """Put back a delivery under its packet id; one whose message is None was received by the client."""
+        cdef int stage = AWAITS_PUBCOMP if message is None else AWAITS_PUBACK if qos == 1 else AWAITS_PUBREC
+        self.inflight.restore(packet_id, message, target, stage, retain, sequence)
+        self.last_sequence = max(self.last_sequence, sequence)
+
+    def restore_inbound(self, set packet_ids not None):
+        """Put back the ids of QoS 2 publishes that the client has yet to release."""
+        self.inbound = packet_ids or None
+
+    def in_flight(self):
+        """What is under way: (packet id, message or None once received, target, qos, retain, sequence)."""
+        cdef Slot* slot
+        cdef list found = []
+        for packet_id in self.inflight.in_order():
+            slot = self.inflight.find(packet_id)
+            found.append((packet_id, <object>slot.message, <object>slot.target,
+                          1 if slot.stage == AWAITS_PUBACK else 2, slot.retain != 0, slot.sequence))
+        return found
 
     # ---- the end -------------------------------------------------------------------------------------
 

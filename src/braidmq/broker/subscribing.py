@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from braidmq.broker.router import Subscription
 from braidmq.errors import ProtocolError
-from braidmq.store.records import SUBSCRIBED, UNSUBSCRIBED
+from braidmq.store.records import SUBSCRIBED, UNSUBSCRIBED, options_byte
 from braidmq.topics import split_shared, validate_filter
 from braidmq.wire import ReasonCode, Suback, Subscribe, Unsuback, Unsubscribe
 from braidmq.wire import Subscription as Request
@@ -28,7 +28,7 @@ def subscribe(connection: "Connection", packet: Subscribe) -> None:
         else:
             reasons.append(subscription.qos)
             added.append((subscription, is_new))
-    connection.promise(Suback(packet.packet_id, tuple(reasons)))  # [MQTT-3.8.4-6] one reason a filter
+    connection.broker.answer(connection, Suback(packet.packet_id, tuple(reasons)))  # [MQTT-3.8.4-6]
     for subscription, is_new in added:
         _send_retained(connection, subscription, is_new)
 
@@ -41,6 +41,8 @@ def _add(connection: "Connection", request: Request, identifier: int) -> tuple[S
     gate = connection.broker.gate
     if gate.checks_topics and not gate.may_subscribe(connection.user, session.client_id, plain):
         raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "not allowed to subscribe")
+    if session.is_remembered and connection.hub.store.is_failing:
+        raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "the store can't be written")
     former = session.subscriptions.get(request.filter)
     if former is None and len(session.subscriptions) >= limits.subscriptions_per_client_max:
         raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many subscriptions")
@@ -56,7 +58,10 @@ def _add(connection: "Connection", request: Request, identifier: int) -> tuple[S
     )
     connection.router.subscribe(subscription)  # [MQTT-3.8.4-3] replaces one of that filter
     session.subscriptions[request.filter] = subscription
-    connection.broker.remember(session, SUBSCRIBED, request.filter, request, identifier)
+    options = options_byte(
+        request.qos, request.no_local, request.retain_as_published, request.retain_handling
+    )
+    connection.broker.remember(session, SUBSCRIBED, request.filter, options, identifier)
     return subscription, former is None
 
 
@@ -76,7 +81,7 @@ def _send_retained(connection: "Connection", subscription: Subscription, is_new:
 
 def unsubscribe(connection: "Connection", packet: Unsubscribe) -> None:
     reasons = tuple(_remove(connection, filter) for filter in packet.filters)
-    connection.promise(Unsuback(packet.packet_id, reasons))
+    connection.broker.answer(connection, Unsuback(packet.packet_id, reasons))
 
 
 def _remove(connection: "Connection", filter: str) -> int:

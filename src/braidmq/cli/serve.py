@@ -4,14 +4,11 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import structlog
 from cyclopts import Parameter
 
 from braidmq.cli.logs import configure_logs
 from braidmq.config import SETTINGS, Config, flag_of, load_config
-from braidmq.errors import BraidError, ConfigError, StoreError
-
-log = structlog.get_logger("braidmq.serve")
+from braidmq.errors import BraidError, ConfigError
 
 
 def _setting(name: str) -> Parameter:
@@ -33,6 +30,8 @@ def serve(
     port: Annotated[str | None, _setting("listener.port")] = None,
     in_memory: Annotated[bool | None, _setting("store.in_memory")] = None,
     data_dir: Annotated[str | None, _setting("store.data_dir")] = None,
+    durability: Annotated[str | None, _setting("store.durability")] = None,
+    salvage: Annotated[bool | None, _setting("store.salvage")] = None,
     log_level: Annotated[str | None, _setting("log.level")] = None,
     log_format: Annotated[str | None, _setting("log.format")] = None,
     limit: Annotated[
@@ -57,6 +56,8 @@ def serve(
         "listener.port": port,
         "store.in_memory": in_memory,
         "store.data_dir": data_dir,
+        "store.durability": durability,
+        "store.salvage": salvage,
         "log.level": log_level,
         "log.format": log_format,
     }
@@ -79,9 +80,6 @@ def run_broker(config: Config) -> None:
     from braidmq import node  # here, so that --help and a wrong flag don't wait for the whole broker to load
 
     configure_logs(config.log)
-    if config.store.data_dir is not None:
-        _require_writable(Path(config.store.data_dir))
-        log.warning("state is kept in memory only in this version", unused=config.store.data_dir)
     try:
         node.run(config, on_ready=_announce)
     except ConfigError as error:
@@ -92,12 +90,3 @@ def run_broker(config: Config) -> None:
 def _announce(addresses: list[str]) -> None:
     for address in addresses:
         print(f"listening on {address}", flush=True)
-
-
-def _require_writable(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"--data-dir {directory}: can't be made: {error.strerror}") from error
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise StoreError(f"--data-dir {directory}: can't be written by this user")

@@ -12,6 +12,10 @@ class Store(Protocol):
     immediate: bool
     """Nothing has to wait: what the process holds in memory is all that is promised. No records are made."""
 
+    @property
+    def is_failing(self) -> bool:
+        """Nothing can be kept at present: whatever would have to be kept is to be refused."""
+
     def commit(self, records: list[Record], kept: Callable[[], None]) -> None:
         """Keep the records of one turn, all or none; when they are, call `kept` on the broker's thread.
 
@@ -25,6 +29,7 @@ class MemoryStore:
     """Keeps nothing beyond the process: the broker's own objects are the store."""
 
     immediate = True
+    is_failing = False
 
     def commit(self, records: list[Record], kept: Callable[[], None]) -> None:
         kept()

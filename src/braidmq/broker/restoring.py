@@ -1,0 +1,180 @@
+"""The broker's state from what a store kept, and back: `restore` after a restart, `living` for a checkpoint.
+
+Invariant: applying all that `living` gives to an empty State, and restoring that, gives the same broker. What
+is not kept: connections, topic aliases, whose turn it is in a shared group, and QoS 0.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from braidmq.broker.broker import Broker
+from braidmq.broker.router import FilterEntry, Group, Subscription
+from braidmq.broker.session import Session, Target
+from braidmq.store.records import (
+    AWAY,
+    INBOUND,
+    QUEUED,
+    RECEIVED,
+    RETAINED,
+    SENT,
+    SESSION,
+    SESSION_ENDED,
+    SUBSCRIBED,
+    WILL,
+    GroupName,
+    Record,
+    options_byte,
+)
+from braidmq.store.state import SavedSession, State
+from braidmq.topics import split_shared
+
+RETAINED_SLICE: Final = 64
+
+# ---- from the store ----------------------------------------------------------------------------------
+
+
+def restore(broker: Broker, state: State, now: float) -> None:
+    """Give a new broker the state that was kept. Clients that were connected have just been lost."""
+    broker.hub.now = now
+    for message in state.retained.values():
+        broker.retained.restore(message)
+    for client_id, saved in state.sessions.items():
+        session = broker.sessions[client_id] = Session(broker.hub, client_id, saved.owner)
+        session.expiry_s = saved.expiry_s
+        session.remember(True)
+        _restore_subscriptions(broker, session, saved)
+    # Only now every shared group is there again, so that deliveries find theirs.
+    for client_id, saved in state.sessions.items():
+        _restore_deliveries(broker, broker.sessions[client_id], saved)
+    _restore_absences(broker, state)
+
+
+def _restore_subscriptions(broker: Broker, session: Session, saved: SavedSession) -> None:
+    for filter, (options, identifier) in saved.subscriptions.items():
+        group, plain = split_shared(filter)
+        subscription = Subscription(
+            session,
+            plain.encode(),
+            group,
+            options & 3,
+            bool(options & 4),
+            bool(options & 8),
+            options >> 4,
+            identifier,
+        )
+        broker.router.subscribe(subscription)
+        session.subscriptions[filter] = subscription
+
+
+def _restore_deliveries(broker: Broker, session: Session, saved: SavedSession) -> None:
+    targets: dict[tuple[bytes, GroupName | None], Target] = {}
+    for sequence, record in saved.deliveries.items():
+        _, _, _, message, qos, retain, identifiers, group = record
+        target = targets.get((identifiers, group))
+        if target is None:
+            target = Target(session, qos, False, identifiers, _group(broker, group))
+            targets[identifiers, group] = target
+        packet_id = saved.sent.get(sequence)
+        if packet_id is None:
+            session.restore_queued(message, target, qos, retain, sequence)
+        else:
+            kept = None if sequence in saved.received else message
+            session.restore_sent(packet_id, kept, target, qos, retain, sequence)
+    session.restore_inbound(saved.inbound)
+
+
+def _group(broker: Broker, name: GroupName | None) -> Group | None:
+    """The shared group of that name; None also when it has no members any more."""
+    if name is None:
+        return None
+    entry: FilterEntry | None = broker.router.trie.get(name.filter)
+    return entry.groups.get(name.name) if entry is not None and entry.groups else None
+
+
+def _restore_absences(broker: Broker, state: State) -> None:
+    """Let the time of those go on who were away, and begin it for those who were connected."""
+    broker.noted_wills.update(state.wills)
+    for client_id, session in list(broker.sessions.items()):
+        saved = state.sessions[client_id]
+        saved_will = state.wills.pop(client_id, None)
+        if saved_will is not None:
+            session.will = saved_will.will
+        if not saved.away_since_s:
+            broker.settle_absence(session)
+        else:
+            broker.await_return(session, saved.away_since_s, saved_will.due_s if saved_will else 0.0)
+    for client_id, saved_will in state.wills.items():  # their sessions ended with the connection
+        session = Session(broker.hub, client_id, saved_will.owner)
+        session.will = saved_will.will
+        broker.send_will(session)
+
+
+# ---- to the store ------------------------------------------------------------------------------------
+
+
+def living(broker: Broker) -> Iterator[list[Record]]:
+    """The state to be kept, in parts; each part is true at the moment in which it is taken."""
+    sessions = list(broker.sessions.values())
+    topics = iter([topic for topic, _ in broker.retained.all()])
+    for session in sessions:
+        if broker.sessions.get(session.client_id) is not session:
+            continue  # it has ended meanwhile, and that is on record
+        if session.is_remembered:
+            yield session_records(session)
+        elif session.will is not None:
+            yield _will_records(session)
+    while part := list(islice(topics, RETAINED_SLICE)):
+        yield [(RETAINED, topic, broker.retained.get(topic)) for topic in part]
+
+
+def session_records(session: Session) -> list[Record]:
+    """What rebuilds the session, whatever the store had of it before."""
+    client_id = session.client_id
+    records: list[Record] = [
+        (SESSION_ENDED, client_id),
+        (SESSION, client_id, session.owner, session.expiry_s),
+        (AWAY, client_id, _away_since(session)),
+    ]
+    for filter, kept in session.subscriptions.items():
+        options = options_byte(kept.qos, kept.no_local, kept.retain_as_published, kept.retain_handling)
+        records.append((SUBSCRIBED, client_id, filter, options, kept.identifier))
+    records += _delivery_records(session)
+    records += [(INBOUND, client_id, packet_id) for packet_id in session.inbound or ()]
+    return records + _will_records(session)
+
+
+def _away_since(session: Session) -> float:
+    if session.is_connected:
+        return 0.0
+    if session.expiry_timer is None:
+        return session.hub.now  # it never expires, so it only matters that it is away
+    return session.expiry_timer.at_s - session.expiry_s
+
+
+def _delivery_records(session: Session) -> Iterator[Record]:
+    client_id = session.client_id
+    for packet_id, message, target, qos, retain, sequence in session.in_flight():
+        yield (QUEUED, client_id, sequence, message, qos, retain, target.identifiers, target.group)
+        yield (SENT, client_id, sequence, packet_id)
+        if message is None:
+            yield (RECEIVED, client_id, sequence)
+    for waiting in session.queue or ():
+        target = waiting.target
+        yield (
+            QUEUED,
+            client_id,
+            waiting.sequence,
+            waiting.message,
+            waiting.qos,
+            waiting.retain,
+            target.identifiers,
+            target.group,
+        )
+
+
+def _will_records(session: Session) -> list[Record]:
+    if session.will is None:
+        return []
+    due_s = session.will_timer.at_s if session.will_timer is not None else 0.0
+    return [(WILL, session.client_id, session.will, due_s, session.owner)]

@@ -1,0 +1,187 @@
+"""The store on disk: a log of turns, kept short by writing the living state anew.
+
+Every turn of the broker becomes one frame of a log (`log`), written by a thread of its own (`writer`). When
+the logs have grown by as much as the living state takes, a checkpoint begins: with each of the next turns a
+slice of the living state is written again, session by session, as if it had just come to be. When all of it
+has been, the older files hold nothing that matters, and are removed. So no turn waits for a checkpoint, the
+files stay within a small multiple of what they hold, and there is one format and one way to read it.
+
+Cost: a turn costs its encoding on the broker's thread; each byte is written at most about three times.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from braidmq.store.codec import Decoder, Encoder
+from braidmq.store.directory import DataDirectory
+from braidmq.store.loading import Loader
+from braidmq.store.log import HEADER, framed
+from braidmq.store.records import CHECKPOINTED, Record
+from braidmq.store.state import State
+from braidmq.store.writer import Kept, LogWriter
+
+MIB: Final = 1024 * 1024
+FILE_BYTES: Final = 64 * MIB  # a new file begins when one has grown over this
+SLICE_BYTES: Final = 64 * 1024  # of a checkpoint with one turn, at least
+FILES_MAX: Final = 16  # restarts make small files; more than this begin a checkpoint too
+
+Durability = Literal["process", "fsync"]
+
+
+class DurableStore:
+    """Keeps turns in a directory.
+
+    `post` runs a callable on the broker's thread, from any thread. `wall_offset_s` is the wall clock minus
+    the broker's clock. `tell` gets sentences for the operator, from any thread.
+    """
+
+    immediate = False
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        post: Callable[[Callable[[], None]], object],
+        wall_offset_s: float,
+        durability: Durability = "process",
+        salvage: bool = False,
+        tell: Callable[[str], None] = lambda sentence: None,
+        file_bytes: int = FILE_BYTES,
+    ) -> None:
+        self._directory = DataDirectory(directory)
+        self._post = post
+        self._tell = tell
+        self._durability = durability
+        self._salvage = salvage
+        self._wall_offset_s = wall_offset_s
+        self._encoder = Encoder(wall_offset_s)
+        self._file_bytes_max = file_bytes
+        self._writer: LogWriter | None = None
+        self._outstanding = 0  # turns given to the writer and not yet reported
+        self._number = 0  # of the present file
+        self._oldest = 1  # the first file that is needed
+        self._file_bytes = 0
+        self._grown_bytes = 0  # since the last checkpoint
+        self._living_bytes = 0  # as of the last checkpoint
+        self._living: Callable[[], Iterator[list[Record]]] | None = None
+        self._checkpoint: Iterator[list[Record]] | None = None
+        self._checkpoint_from = 0
+        self._checkpoint_bytes = 0
+        self._must_checkpoint = False
+
+    # ---- at the start --------------------------------------------------------------------------------
+
+    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
+        """What was kept. The store can be written to afterwards."""
+        path = self._directory.path
+        decoder = Decoder(make_message, make_will, self._wall_offset_s, self._salvage)
+        loader = Loader(path, decoder, salvage=self._salvage)
+        try:
+            state = loader.load()
+        except BaseException:
+            self._directory.close()
+            raise
+        for note in loader.notes:
+            self._tell(note)
+        self._oldest = loader.oldest
+        self._number = loader.numbers[-1] if loader.numbers else 0
+        self._grown_bytes = loader.held_bytes
+        self._writer = LogWriter(
+            path, syncs=self._durability == "fsync", on_kept=self._on_kept, tell=self._tell
+        )
+        self._begin_file()
+        self._must_checkpoint = loader.has_salvaged
+        return state
+
+    def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:
+        """Where the living state is to be had: lists of records, each of which rebuilds a part of it."""
+        self._living = living
+        if self._must_checkpoint:
+            self._begin_checkpoint()
+            self._go_on_with_checkpoint(float("inf"))
+
+    # ---- the broker's turns --------------------------------------------------------------------------
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether nothing can be kept at present."""
+        return self._writer is not None and self._writer.is_failing
+
+    def commit(self, records: list[Record], kept: Kept) -> None:
+        if not records and not self._outstanding:
+            kept()
+            return
+        written = self._write(self._encoder.encode(records), kept)
+        if self._checkpoint is None and self._is_checkpoint_due():
+            self._begin_checkpoint()
+        if self._checkpoint is not None and not self.is_failing:
+            self._go_on_with_checkpoint(max(SLICE_BYTES, 2 * written))
+
+    def close(self) -> None:
+        """Write what waits, and give the directory free."""
+        if self._writer is not None and not self._writer.close():
+            self._tell(f"{self._directory.path}: the last turns could not be written; none was acknowledged")
+        self._directory.close()
+
+    def _write(self, payload: bytes, kept: Kept) -> int:
+        """Append a payload (an empty one just waits its turn); how many bytes that takes."""
+        assert self._writer is not None, "load() comes first"
+        frame = framed(payload) if payload else b""
+        self._outstanding += 1
+        self._writer.write(frame, kept)
+        self._file_bytes += len(frame)
+        self._grown_bytes += len(frame)
+        if self._file_bytes >= self._file_bytes_max:
+            self._begin_file()
+        return len(frame)
+
+    def _begin_file(self) -> None:
+        assert self._writer is not None
+        self._number += 1
+        self._file_bytes = HEADER.size
+        self._encoder.begin_file()
+        self._writer.begin_file(self._number, self._oldest)
+
+    def _on_kept(self, reports: list[Kept]) -> None:
+        self._post(lambda: self._report(reports))
+
+    def _report(self, reports: list[Kept]) -> None:
+        self._outstanding -= len(reports)
+        for kept in reports:
+            kept()
+
+    # ---- checkpoints ---------------------------------------------------------------------------------
+
+    def _is_checkpoint_due(self) -> bool:
+        if self._living is None:
+            return False
+        due_bytes = max(self._file_bytes_max, self._living_bytes)
+        return self._grown_bytes >= due_bytes or self._number - self._oldest >= FILES_MAX
+
+    def _begin_checkpoint(self) -> None:
+        assert self._living is not None
+        self._begin_file()
+        self._checkpoint = self._living()
+        self._checkpoint_from = self._number
+        self._checkpoint_bytes = 0
+
+    def _go_on_with_checkpoint(self, budget_bytes: float) -> None:
+        assert self._checkpoint is not None
+        assert self._writer is not None
+        spent_bytes = 0
+        for records in self._checkpoint:
+            spent_bytes += self._write(self._encoder.encode(records, sharing=True), _nobody_waits)
+            if spent_bytes >= budget_bytes:
+                self._checkpoint_bytes += spent_bytes
+                return
+        self._write(self._encoder.encode([(CHECKPOINTED, self._checkpoint_from)]), _nobody_waits)
+        self._writer.drop_before(self._checkpoint_from)
+        self._oldest = self._checkpoint_from
+        self._living_bytes = self._checkpoint_bytes + spent_bytes
+        self._grown_bytes = 0
+        self._checkpoint = None
+
+
+def _nobody_waits() -> None:
+    """A part of a checkpoint promises nothing to anybody."""

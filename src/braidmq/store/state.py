@@ -1,0 +1,150 @@
+"""What the records add up to: the sessions, retained messages and wills that a restart finds.
+
+`State.apply` is the meaning of every record. Records about a session that isn't there are let pass: they are
+what was still under way when it ended. Cost: a few dictionary operations a record.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from braidmq.store import records as kinds
+from braidmq.store.records import Record
+
+QUEUED: Final = kinds.QUEUED
+
+
+class SavedSession:
+    """One session as it was when the last record was kept."""
+
+    __slots__ = (
+        "away_since_s", "deliveries", "expiry_s", "inbound", "owner", "received", "sent", "subscriptions",
+    )
+
+    def __init__(self, owner: str | None, expiry_s: float) -> None:
+        self.owner = owner
+        self.expiry_s = expiry_s
+        self.away_since_s = 0.0  # 0 = it was connected
+        self.subscriptions: dict[str, tuple[int, int]] = {}  # filter -> options byte, identifier
+        self.deliveries: dict[int, Record] = {}  # sequence -> its QUEUED record, in the order of queueing
+        self.sent: dict[int, int] = {}  # sequence -> packet id
+        self.received: set[int] = set()  # sequences of QoS 2 deliveries that the client has
+        self.inbound: set[int] = set()
+
+
+class SavedWill:
+    """A will that was not sent; `due_s` is 0 if its client was connected."""
+
+    __slots__ = ("due_s", "owner", "will")
+
+    def __init__(self, will: Any, due_s: float, owner: str | None) -> None:
+        self.will = will
+        self.due_s = due_s
+        self.owner = owner
+
+
+class State:
+    def __init__(self) -> None:
+        self.sessions: dict[str, SavedSession] = {}
+        self.retained: dict[bytes, Any] = {}
+        self.wills: dict[str, SavedWill] = {}
+        self.oldest_needed = 0  # number of the first file that counts
+
+    def apply(self, records: list[Record]) -> None:
+        sessions = self.sessions
+        for record in records:
+            if record[0] == QUEUED:  # nearly all of them in a large store
+                session = sessions.get(record[1])
+                if session is not None:
+                    session.deliveries[record[2]] = record
+            else:
+                HANDLERS[record[0]](self, *record[1:])
+
+    def _session(self, client_id: str, owner: str | None, expiry_s: float) -> None:
+        session = self.sessions.get(client_id)
+        if session is None:
+            self.sessions[client_id] = SavedSession(owner, expiry_s)
+        else:
+            session.owner = owner
+            session.expiry_s = expiry_s
+
+    def _session_ended(self, client_id: str) -> None:
+        self.sessions.pop(client_id, None)
+
+    def _retained(self, topic: bytes, message: Any) -> None:
+        if message is None:
+            self.retained.pop(topic, None)
+        else:
+            self.retained[topic] = message
+
+    def _will(self, client_id: str, will: Any, due_s: float, owner: str | None) -> None:
+        if will is None:
+            self.wills.pop(client_id, None)
+        else:
+            self.wills[client_id] = SavedWill(will, due_s, owner)
+
+    def _checkpointed(self, number: int) -> None:
+        self.oldest_needed = number
+
+
+def _of_session(change: Callable[..., None]) -> Callable[..., None]:
+    """The handler of a record that changes one session, if it is there."""
+
+    def handle(state: State, client_id: str, *details: Any) -> None:
+        session = state.sessions.get(client_id)
+        if session is not None:
+            change(session, *details)
+
+    return handle
+
+
+def _away(session: SavedSession, since_s: float) -> None:
+    session.away_since_s = since_s
+
+
+def _subscribed(session: SavedSession, filter: str, options: int, identifier: int) -> None:
+    session.subscriptions[filter] = (options, identifier)
+
+
+def _unsubscribed(session: SavedSession, filter: str) -> None:
+    session.subscriptions.pop(filter, None)
+
+
+def _sent(session: SavedSession, sequence: int, packet_id: int) -> None:
+    if sequence in session.deliveries:
+        session.sent[sequence] = packet_id
+
+
+def _received(session: SavedSession, sequence: int) -> None:
+    if sequence in session.deliveries:
+        session.received.add(sequence)
+
+
+def _settled(session: SavedSession, sequence: int) -> None:
+    session.deliveries.pop(sequence, None)
+    session.sent.pop(sequence, None)
+    session.received.discard(sequence)
+
+
+def _inbound(session: SavedSession, packet_id: int) -> None:
+    session.inbound.add(packet_id)
+
+
+def _inbound_released(session: SavedSession, packet_id: int) -> None:
+    session.inbound.discard(packet_id)
+
+
+HANDLERS: Final[dict[int, Callable[..., None]]] = {
+    kinds.SESSION: State._session,
+    kinds.SESSION_ENDED: State._session_ended,
+    kinds.AWAY: _of_session(_away),
+    kinds.SUBSCRIBED: _of_session(_subscribed),
+    kinds.UNSUBSCRIBED: _of_session(_unsubscribed),
+    kinds.SENT: _of_session(_sent),
+    kinds.RECEIVED: _of_session(_received),
+    kinds.SETTLED: _of_session(_settled),
+    kinds.INBOUND: _of_session(_inbound),
+    kinds.INBOUND_RELEASED: _of_session(_inbound_released),
+    kinds.RETAINED: State._retained,
+    kinds.WILL: State._will,
+    kinds.CHECKPOINTED: State._checkpointed,
+}

@@ -1,0 +1,194 @@
+"""The thread that writes turns: all that wait are written with one call, so clients share its cost.
+
+While one group is being written the next one gathers. A write that fails is tried again until it succeeds,
+at the same place in the file; nothing behind it is written before, and nothing of it is reported as kept. So
+a full disk delays promises and breaks none. `is_failing` tells the broker to refuse what would have to wait.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from braidmq.store.log import header, numbers_in, path_of
+
+RETRY_S: Final = 0.25
+
+Kept = Callable[[], None]
+
+
+class LogWriter:
+    """Writes on its own thread; `on_kept` is given the callbacks of whole groups, on that thread.
+
+    `tell` is called with a sentence, on that thread too, when writing begins to fail and when it works again.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        syncs: bool,
+        on_kept: Callable[[list[Kept]], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.is_failing = False
+        self._directory = directory
+        self._syncs = syncs
+        self._on_kept = on_kept
+        self._tell = tell
+        self._actions: SimpleQueue[Callable[[], object] | tuple[bytes, Kept] | None] = SimpleQueue()
+        self._descriptor = -1
+        self._path = directory
+        self._offset = 0
+        self._gives_up = threading.Event()
+        self._sweeper: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="braidmq-store", daemon=True)
+        self._thread.start()
+
+    # ---- from the broker's thread --------------------------------------------------------------------
+
+    def write(self, frame: bytes, kept: Kept) -> None:
+        """Append a frame to the present file and report it."""
+        self._actions.put((frame, kept))
+
+    def begin_file(self, number: int, oldest: int) -> None:
+        """Go on in a new file."""
+        self._actions.put(lambda: self._insist(partial(self._open, number, oldest)))
+
+    def drop_before(self, number: int) -> None:
+        """Remove the files before this one, once all that replaces them is on the disk itself."""
+        self._actions.put(partial(self._sweep, number))
+
+    def close(self) -> bool:
+        """Write what waits and end; False if that could not be written."""
+        if self.is_failing:
+            self._gives_up.set()
+        self._actions.put(None)
+        self._thread.join()
+        if self._sweeper is not None:
+            self._sweeper.join()
+        return not self._gives_up.is_set()
+
+    # ---- on the writer's thread ----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self._write_group(self._waiting()):
+            pass
+        if self._descriptor >= 0:
+            if not self._gives_up.is_set():
+                self._insist(partial(os.fdatasync, self._descriptor))
+            os.close(self._descriptor)
+
+    def _waiting(self) -> list[Callable[[], object] | tuple[bytes, Kept] | None]:
+        """All actions that wait; there is at least one."""
+        found = [self._actions.get()]
+        try:
+            while True:
+                found.append(self._actions.get_nowait())
+        except Empty:
+            return found
+
+    def _write_group(self, actions: list[Callable[[], object] | tuple[bytes, Kept] | None]) -> bool:
+        frames: list[bytes] = []
+        reports: list[Kept] = []
+        for action in actions:
+            if isinstance(action, tuple):
+                frames.append(action[0])
+                reports.append(action[1])
+                continue
+            self._append_all(frames, reports)
+            frames, reports = [], []
+            if action is None:
+                return False
+            action()
+        self._append_all(frames, reports)
+        return not self._gives_up.is_set()
+
+    def _append_all(self, frames: list[bytes], reports: list[Kept]) -> None:
+        if reports and self._insist(partial(self._append, b"".join(frames))):
+            self._on_kept(reports)
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        offset = self._offset
+        while rest:
+            written = os.pwrite(self._descriptor, rest, offset)
+            offset += written
+            rest = rest[written:]
+        if self._syncs and data:
+            os.fdatasync(self._descriptor)
+        self._offset = offset
+
+    def _insist(self, action: Callable[[], None]) -> bool:
+        """Do it until it works; False if the store is closed before."""
+        while not self._gives_up.is_set():
+            try:
+                action()
+            except OSError as error:
+                self._failed(error)
+                self._gives_up.wait(RETRY_S)
+            else:
+                if self.is_failing:
+                    self.is_failing = False
+                    self._tell(f"{self._path}: can be written again")
+                return True
+        return False
+
+    def _failed(self, error: OSError) -> None:
+        if not self.is_failing:
+            self.is_failing = True
+            self._tell(
+                f"{self._path}: can't be written: {error.strerror}. QoS 1 and 2 are refused until it can; "
+                "make room on the disk, or look after it"
+            )
+
+    def _open(self, number: int, oldest: int) -> None:
+        path = path_of(self._directory, number)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            written = os.pwrite(descriptor, header(number, oldest), 0)
+            if self._syncs:
+                os.fdatasync(descriptor)
+                sync_directory(self._directory)
+        except OSError:
+            os.close(descriptor)
+            raise
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._path, self._descriptor, self._offset = path, descriptor, written
+
+    # ---- removing what is no longer needed -----------------------------------------------------------
+
+    def _sweep(self, number: int) -> None:
+        """Syncing whole files takes long, so nothing waits for it."""
+        if self._sweeper is not None:
+            self._sweeper.join()
+        self._sweeper = threading.Thread(target=self._sync_and_remove, args=(number,), daemon=True)
+        self._sweeper.start()
+
+    def _sync_and_remove(self, number: int) -> None:
+        present = numbers_in(self._directory)
+        try:
+            for needed in (found for found in present if found >= number):
+                sync_file(path_of(self._directory, needed))
+            sync_directory(self._directory)
+            for unneeded in (found for found in present if found < number):
+                path_of(self._directory, unneeded).unlink()
+        except OSError as error:
+            self._tell(f"{self._directory}: old logs can't be removed: {error}")
+
+
+def sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make new and removed names in it last."""
+    sync_file(directory)
