@@ -77,15 +77,15 @@ clean: ## remove what was built, except .venv
 distclean: clean ## remove .venv too
 	rm -rf $(VENV)
 
-# Plain files as stamps: the environment follows the pins, the extensions follow their sources. Without build
-# isolation both steps use one Cython, so that the second has nothing to do after the first.
+# Plain files as stamps: the environment follows the pins, the extensions follow their sources. The first step
+# leaves the extensions out, since the second can't take over what it would compile.
 $(VENV)/.built: $(VENV)/.installed $(EXTENSION_SOURCES)
 	$(BIN)/python setup.py -q build_ext --inplace
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt $(VENV)/bin/python
 	$(BIN)/pip install -q setuptools Cython
-	$(BIN)/pip install -q --no-build-isolation -e '.[dev]'
+	BRAIDMQ_ONLY=none $(BIN)/pip install -q --no-build-isolation -e '.[dev]'
 	@touch $@
 
 $(VENV)/bin/python:
