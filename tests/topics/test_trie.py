@@ -134,6 +134,18 @@ def test_removed_nodes_and_slots_are_used_again() -> None:
     assert max(memory_bytes) == min(memory_bytes)
 
 
+def test_the_table_of_edges_shrinks_with_what_is_in_it() -> None:
+    filters = [b"%d" % i + b"/x" * 19 for i in range(1_000)]
+    trie = trie_of(*filters)
+    assert trie.node_count == 20_000
+    full_bytes = trie.memory_bytes
+    for filter in filters[10:]:
+        trie.pop(filter)
+    trie.check()
+    assert [trie.match(filter) for filter in filters[:11]] == [*([filter] for filter in filters[:10]), []]
+    assert trie.memory_bytes < full_bytes - 8 * 20_000
+
+
 def test_it_grows_past_a_chunk_of_nodes() -> None:
     filters = [b"%d/%d" % (i % 300, i) for i in range(70_000)]
     trie = trie_of(*filters)
