@@ -114,8 +114,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )] = 10_000
     queue_bytes_max: Annotated[int, _bound(
         1 * KIB, None,
-        "The same bound in bytes of topics and payloads: ten thousand pictures are not ten thousand "
-        "readings.",
+        "The same bound in bytes of topics, payloads and properties, with 200 more a message for keeping it: "
+        "ten thousand pictures are not ten thousand readings.",
     )] = 16 * MIB
     topic_alias_max: Annotated[int, _bound(
         0, UINT16_CEILING,

@@ -108,7 +108,7 @@ def test_run_before_a_broken_packet_is_delivered() -> None:
 
 
 def test_large_packets_arrive_whole_however_they_are_cut() -> None:
-    world = World(packet_bytes_max=1 << 22)
+    world = World(packet_bytes_max=1 << 22, output_bytes_max=1 << 24)
     subscriber = world.connect("s")
     subscriber.subscribe("t")
     publisher = world.connect("p")

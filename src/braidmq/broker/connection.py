@@ -55,6 +55,9 @@ class Shell(Protocol):
 
     def resume_reading(self) -> None: ...
 
+    def defer(self, action: Callable[[], None]) -> None:
+        """Call `action` in the next turn."""
+
 
 class State(Enum):
     AWAITS_CONNECT = auto()
@@ -76,7 +79,8 @@ class Connection(Lane):
         self.exchange: Exchange | None = None
         self.user: str | None = None
         self.keep_alive_s = 0
-        self._waits_for = 0
+        self._pauses = 0
+        self._is_throttled = False
         self._timer: Timer | None = broker.timers.set(
             hub.now + hub.limits.connect_timeout_s, self._connect_timed_out
         )
@@ -113,7 +117,7 @@ class Connection(Lane):
             if self.session.expiry_s == 0 and expiry_s != 0:  # [MQTT-3.14.2-2]
                 raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "this session can't be made to last")
             self.broker.change_expiry(self.session, expiry_s)
-        if packet.reason != ReasonCode.DISCONNECT_WITH_WILL_MESSAGE:
+        if packet.reason == ReasonCode.NORMAL_DISCONNECTION:
             self.session.will = None  # [MQTT-3.14.4-3]
         self.close("the client has said goodbye")
 
@@ -216,7 +220,7 @@ class Connection(Lane):
     def end(self, reason: int, detail: str) -> None:
         """Tell the client why, as far as its protocol version can, and close."""
         if self.state is State.OPEN:
-            if self.version == V5:  # [MQTT-3.14.0-1] and only after CONNACK
+            if self.version == V5 and self.fits(DISCONNECT_BYTES):  # [MQTT-3.14.0-1] only after CONNACK
                 self.send(Disconnect(reason, self._reason_string(detail)))
         elif self.state is State.AUTHENTICATES:
             self._refuse_connect(reason, detail)
@@ -225,7 +229,8 @@ class Connection(Lane):
     def _refuse_connect(self, reason: int, detail: str) -> None:
         # MQTT 3 has words for few refusals; a malformed CONNECT is answered by closing [MQTT-3.1.4-1].
         if self.version == V5:
-            self.send(Connack(False, reason, self._reason_string(detail)))
+            if self.fits(CONNACK_BYTES):
+                self.send(Connack(False, reason, self._reason_string(detail)))
         elif reason not in (ReasonCode.MALFORMED_PACKET, ReasonCode.PROTOCOL_ERROR):
             self.send(Connack(False, reason))  # [MQTT-3.2.2-6] session present is 0
 
@@ -265,20 +270,46 @@ class Connection(Lane):
             return
         self.broker.watch_congestion(outlet)
         outlet.add_waiting(self)
-        self._waits_for += 1
-        if self._waits_for == 1:
-            self.shell.pause_reading()
+        self._pause()
 
     def feed_on(self) -> None:
         """Somebody whose output was full has drained."""
-        self._waits_for -= 1
-        if self._waits_for == 0 and self.state is State.OPEN:
+        self._resume()
+
+    def throttle(self) -> None:
+        """The client does not read our answers: take no more from it until it does."""
+        if not self._is_throttled and self.state is not State.CLOSED:
+            self._is_throttled = True
+            self._pause()
+
+    def take_a_rest(self) -> None:
+        """The client has made much work: the others come first, the rest of its input in the next turn."""
+        if self.state is not State.CLOSED:
+            self._pause()
+            self.shell.defer(self._go_on)
+
+    def _go_on(self) -> None:
+        self.go_on(self.hub.now)
+        self._resume()
+
+    def _pause(self) -> None:
+        self._pauses += 1
+        if self._pauses == 1:
+            self.shell.pause_reading()
+
+    def _resume(self) -> None:
+        self._pauses -= 1
+        if self._pauses == 0 and self.state is not State.CLOSED:
             self.shell.resume_reading()
 
     def output_drained(self) -> None:
         """The shell has written so much that there is room again."""
-        if self.congested and self.is_drained():
-            self.drained()
+        if self.is_drained():
+            if self.congested:
+                self.drained()
+            if self._is_throttled:
+                self._is_throttled = False
+                self._resume()
         if self.session is not None and self.state is State.OPEN:
             self.session.has_room_again()
 
@@ -291,6 +322,9 @@ class Connection(Lane):
         return self.broker.retained.keep(message)
 
 
+# The smallest packets that tell a reason, and what a reason string adds to them besides its text.
+DISCONNECT_BYTES: Final = 4
+CONNACK_BYTES: Final = 5
 REASON_STRING_OVERHEAD_BYTES: Final = 16
 
 FIRST_BYTES: Final[dict[type, int]] = {Puback: 0x40, Pubrec: 0x50, Pubrel: 0x62, Pubcomp: 0x70}

@@ -44,6 +44,7 @@ cdef class Lane(Outlet):
     cdef Run run
     cdef Fanout run_fanout
     cdef ByteBuffer translated           # the run in the other protocol version, while it is being forwarded
+    cdef int slow_packets_left           # that Python may handle before the others have their turn
     cdef bint feeds_many                 # the last run went to many subscribers
     cdef Outlet full_outlet              # somebody whose output this connection has filled
 
@@ -68,6 +69,7 @@ cdef class Lane(Outlet):
     cdef bytes resolve_topic(self, Incoming* incoming, unsigned int alias)
     cdef bint may_publish_to(self, bytes topic) except -1
     cdef Py_ssize_t take_in(self, const unsigned char* data, Py_ssize_t size) except -1
+    cdef int pong(self) except -1
     cdef bint settled(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1
     cdef int check_topic(self, bytes topic) except -1
     cdef int begin_answer(self) except -1

@@ -42,6 +42,8 @@ cdef enum:
     PUBREC = 0x50
     PUBREL = 0x62
     PUBCOMP = 0x70
+    PINGREQ = 0xC0
+    PINGRESP = 0xD0
 
     NO_MATCHING_SUBSCRIBERS = 0x10
     MALFORMED_PACKET = 0x81
@@ -53,8 +55,11 @@ cdef enum:
     TOPIC_ALIAS_INVALID = 0x94
     PACKET_TOO_LARGE = 0x95
     QUOTA_EXCEEDED = 0x97
+    RETAIN_NOT_SUPPORTED = 0x9A
 
     RIGHTS_CACHED_MAX = 4096
+    # Packets handled in Python, some ten microseconds each, before other connections have their turn.
+    SLOW_PACKETS_AT_A_STRETCH = 64
 
 # One read buffer for the process: it is filled and emptied within one call of the event loop.
 cdef unsigned char _scratch[SCRATCH_BYTES]
@@ -173,6 +178,13 @@ cdef class Lane(Outlet):
     def wait_for(self, Outlet outlet):
         """This connection fills `outlet` faster than it drains; reading should pause."""
 
+    def throttle(self):
+        """This connection's own output is full of answers that the client does not read."""
+
+    def take_a_rest(self):
+        """Much was handled at a stretch: `go_on` should be called in a later turn."""
+        self.is_parked = False
+
     def may_publish(self, bytes topic):
         """Whether the client may publish to `topic`; asked once a topic while `rights` is a dict."""
         return True
@@ -245,6 +257,7 @@ cdef class Lane(Outlet):
     cdef Py_ssize_t take_in(self, const unsigned char* data, Py_ssize_t size) except -1:
         cdef Py_ssize_t consumed = size
         cdef Outlet outlet
+        self.slow_packets_left = SLOW_PACKETS_AT_A_STRETCH
         try:
             try:
                 consumed = self.parse(data, size)
@@ -256,6 +269,10 @@ cdef class Lane(Outlet):
             outlet = self.full_outlet
             self.full_outlet = None
             self.wait_for(outlet)
+        if not self.has_room():
+            self.throttle()
+        if self.is_parked:
+            self.take_a_rest()
         return consumed
 
     cdef Py_ssize_t parse(self, const unsigned char* data, Py_ssize_t size) except -1:
@@ -295,7 +312,12 @@ cdef class Lane(Outlet):
                 return self.publish_general(first, body, body_bytes)
             if self.acknowledged(first, body, body_bytes):
                 return 0
+            if first == PINGREQ and body_bytes == 0:
+                return self.pong()
         self.end_run()
+        self.slow_packets_left -= 1
+        if self.slow_packets_left == 0:
+            self.is_parked = True
         self.handle(first, PyBytes_FromStringAndSize(<char*>body, body_bytes))
         return 0
 
@@ -425,6 +447,13 @@ cdef class Lane(Outlet):
         if packet_id == 0 or reason != 0:
             return False
         return self.settled(first, packet_id, 0)
+
+    cdef int pong(self) except -1:
+        cdef unsigned char* cursor = self.out.reserve(2)
+        cursor[0] = PINGRESP
+        cursor[1] = 0
+        self.out.tail += 2
+        return self.mark()
 
     cdef bint settled(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1:
         if first == PUBACK:
@@ -578,6 +607,8 @@ cdef class Lane(Outlet):
         if message.qos and self.hub.holding and self.hub.store.is_failing:
             return QUOTA_EXCEEDED
         if message.retain and not self.keep_retained(message):
+            if self.is_v5 and not self.hub.limits.retained_messages_max:
+                raise ProtocolError(RETAIN_NOT_SUPPORTED, "retained messages are turned off")  # [MQTT-3.2.2-14]
             return QUOTA_EXCEEDED
         routed = self.router.route(message, self.session)
         if routed & ROUTED_FULL:

@@ -82,7 +82,7 @@ cdef unsigned char* _put_properties(unsigned char* cursor, Message message, byte
     if message.expires_at_s:
         # [MQTT-3.3.2-6] what is left of the expiry; rounded up, so that a live message is never sent as expired
         # (not by a whole 1, which the clock's own rounding could turn into one second too many)
-        seconds = <unsigned int>(message.expires_at_s - now + 0.999)
+        seconds = <unsigned int>max(0.0, message.expires_at_s - now + 0.999)
         cursor[0] = MESSAGE_EXPIRY
         cursor = _put_uint16(cursor + 1, seconds >> 16)
         cursor = _put_uint16(cursor, seconds & 0xFFFF)

@@ -10,10 +10,12 @@ from braidmq.broker.hub cimport DROP_EXPIRED, DROP_PACKET_TOO_LARGE, DROP_SLOW_S
 from braidmq.broker.message cimport Message, publish_size, write_publish
 from braidmq.wire.buffer cimport ByteBuffer
 
+from braidmq.errors import ProtocolError
 from braidmq.wire import encode
 
 cdef enum:
     UNLIMITED_BYTES = 0x7FFFFFFF
+    PACKET_TOO_LARGE = 0x95
 
 
 cdef class Outlet:
@@ -44,12 +46,22 @@ cdef class Outlet:
 
     def send(self, packet):
         """Send a packet that promises nothing."""
-        self.out.write(encode(packet, self.version))
+        self.out.write(self._encoded(packet))
         self.mark()
 
     def promise(self, packet):
         """Send a packet that may leave only after this turn's records are kept."""
-        self.promises().write(encode(packet, self.version))
+        self.promises().write(self._encoded(packet))
+
+    def check_fits(self, packet):
+        """Raise ProtocolError if the client does not accept a packet of that size."""
+        self._encoded(packet)
+
+    def _encoded(self, packet):
+        encoded = encode(packet, self.version)
+        if not self.fits(len(encoded)):  # [MQTT-3.1.2-24]
+            raise ProtocolError(PACKET_TOO_LARGE, "the client does not accept an answer of this size")
+        return encoded
 
     cdef ByteBuffer promises(self):
         """Where frames go that may leave only after this turn's records are kept."""
@@ -123,7 +135,8 @@ cdef class Outlet:
         """Append a PUBLISH; False if it was dropped (and counted) because it is too old or too large."""
         cdef int alias = 0
         cdef bint topic_known = False
-        if message.expires_at_s and self.hub.now >= message.expires_at_s:
+        # A delivery that has begun is finished, however long that takes [MQTT-4.3.3-7].
+        if message.expires_at_s and self.hub.now >= message.expires_at_s and not dup:
             self.hub.drop(DROP_EXPIRED, 1)  # [MQTT-3.3.2-5]
             return False
         # A held frame may leave after a later unheld one, so only frames sent at once may define an alias.

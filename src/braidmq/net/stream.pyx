@@ -33,6 +33,7 @@ cdef extern from *:
         MSG_NOSIGNAL
 
 cdef enum:
+    LARGE_READ_BYTES = 16 * 1024
     # Given to the transport when the kernel takes no more: enough to keep the socket busy until it calls back.
     HANDED_OVER_BYTES = 64 * 1024
 
@@ -124,7 +125,10 @@ cdef class Link:
 
     def buffer_updated(self, Py_ssize_t count):
         self.connection.received(count, monotonic_s())
-        self.turn.begun()
+        if count < LARGE_READ_BYTES:
+            self.turn.begun()
+        else:
+            self.turn.finish()  # more is there to be read, and would be before the turn ends
 
     def resume_writing(self):
         self.is_blocked = False
@@ -159,6 +163,14 @@ cdef class Link:
     def resume_reading(self):
         if not self.is_closing:
             self.transport.resume_reading()
+
+    def defer(self, action):
+        self.turn.loop.call_soon(self._deferred, action)
+
+    def _deferred(self, action):
+        self.turn.hub.now = monotonic_s()
+        action()
+        self.turn.begun()
 
     # ---- output --------------------------------------------------------------------------------------
 
