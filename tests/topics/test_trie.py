@@ -77,6 +77,13 @@ def test_depth_is_no_problem(levels: int) -> None:
     assert len(dict(trie.items())) == 4
 
 
+def test_a_filter_may_end_at_every_level() -> None:
+    levels = 5_000
+    deep = b"/".join([b"a"] * levels)
+    filters = [b"a/" * level + b"#" for level in range(levels + 1)]
+    assert sorted(trie_of(*filters).match(deep)) == sorted(filters)
+
+
 def test_many_branches_match_at_once() -> None:
     """Every way to write + for some of twelve levels: 4,096 filters, all reached."""
     levels = 12
