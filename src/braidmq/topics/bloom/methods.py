@@ -50,25 +50,24 @@ class InterestMethod(Protocol):
     def may_match(self, topic: bytes, counter: QueryCounter | None = None) -> bool: ...
 
 
-class _HeldFilters:
-    """How often each filter was added."""
+class _Counts:
+    """How often each text was added."""
 
     def __init__(self) -> None:
-        self._counts: Counter[bytes] = Counter()
+        self._counts: dict[bytes, int] = {}
 
-    def add(self, filter: bytes) -> bool:
-        """Whether the filter is new."""
-        self._counts[filter] += 1
-        return self._counts[filter] == 1
+    def add(self, text: bytes) -> bool:
+        """Whether it is new."""
+        before = self._counts.get(text, 0)
+        self._counts[text] = before + 1
+        return before == 0
 
-    def discard(self, filter: bytes) -> bool:
-        """Whether the filter is gone now."""
-        if filter not in self._counts:
-            raise KeyError(filter)
-        self._counts[filter] -= 1
-        if self._counts[filter]:
+    def discard(self, text: bytes) -> bool:
+        """Whether it is gone now. KeyError if it wasn't there."""
+        self._counts[text] -= 1
+        if self._counts[text]:
             return False
-        del self._counts[filter]
+        del self._counts[text]
         return True
 
 
@@ -76,8 +75,8 @@ class _WholeFilters:
     """The text of whole filters in a counting Bloom filter; what BF and BFP share."""
 
     def __init__(self, elements: int, rate: float) -> None:
-        self._held = _HeldFilters()
-        self._elements: Counter[bytes] = Counter()
+        self._held = _Counts()
+        self._elements = _Counts()
         self._bloom = ClassicBloom.sized(elements, rate, counting=True)
 
     @property
@@ -96,15 +95,12 @@ class _WholeFilters:
 
     def _remember(self, filter: bytes) -> None:
         for element in _elements(filter):
-            if not self._elements[element]:
+            if self._elements.add(element):
                 self._bloom.add(element)
-            self._elements[element] += 1
 
     def _forget(self, filter: bytes) -> None:
         for element in _elements(filter):
-            self._elements[element] -= 1
-            if not self._elements[element]:
-                del self._elements[element]
+            if self._elements.discard(element):
                 self._bloom.remove(element)
 
 
@@ -219,7 +215,7 @@ class PrefixBloom:
     ) -> None:
         self._interest = LocalInterest(
             seed=seed, expected_keys=expected_keys, bits_per_key=bits_per_key, hashes=hashes)
-        self._as_in_paper = as_in_paper
+        self.as_in_paper = as_in_paper
 
     @property
     def nbytes(self) -> int:
@@ -236,7 +232,7 @@ class PrefixBloom:
         while self._interest.advance(_REBUILD_STEP_KEYS):
             pass
         found, queries = self._interest.filter.count_queries(
-            topic, plus_first=self._as_in_paper, masked=not self._as_in_paper)
+            topic, plus_first=self.as_in_paper, masked=not self.as_in_paper)
         if counter is not None:
             counter.queries += queries
         return found
@@ -246,7 +242,7 @@ class ExactTrie:
     """The broker's own trie. It asks no Bloom filter, and would be sent as the filters' text."""
 
     def __init__(self) -> None:
-        self._held = _HeldFilters()
+        self._held = _Counts()
         self._trie = FilterTrie()
         self._text_bytes = 0
 
