@@ -1,0 +1,126 @@
+"""Replaying the records rebuilds the broker: whatever clients did, the restored one is as the live one."""
+
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings
+
+from braidmq.broker.access import BuiltInGate
+from braidmq.broker.broker import Broker
+from braidmq.broker.message import Message
+from braidmq.broker.restoring import living, restore
+from braidmq.broker.wills import PendingWill
+from braidmq.limits import Limits
+from braidmq.store.codec import Decoder, Encoder
+from braidmq.store.records import Record
+from braidmq.store.state import State
+from braidmq.wire import Properties, Puback, Publish, Pubrec
+from tests.broker.world import World
+from tests.durability.history import Play, histories, picture
+
+WALL_OFFSET_S = 1_700_000_000.0
+REBOOTED_OFFSET_S = WALL_OFFSET_S + 700.25  # another boot: the same moment is another time on its clock
+
+
+class KeepingStore:
+    """Keeps every turn at once, as bytes."""
+
+    immediate = False
+    is_failing = False
+
+    def __init__(self) -> None:
+        self.encoder = Encoder(WALL_OFFSET_S)
+        self.turns: list[bytes] = []
+
+    def commit(self, records: list[Record], kept: Callable[[], None]) -> None:
+        self.turns.append(self.encoder.encode(records))
+        kept()
+
+    def close(self) -> None:
+        pass
+
+
+class NoStore(KeepingStore):
+    """For the restored broker: it notes what it does, and nobody reads that."""
+
+    def commit(self, records: list[Record], kept: Callable[[], None]) -> None:
+        kept()
+
+
+def restored(turns: list[bytes], now: float, wall_offset_s: float, **limits: int) -> Broker:
+    decoder = Decoder(Message, PendingWill, wall_offset_s)
+    state = State()
+    for turn in turns:
+        state.apply(decoder.decode(turn))
+    broker = Broker(Limits(**limits), NoStore(), BuiltInGate(), lambda: "made")
+    restore(broker, state, now)
+    broker.advance(now)
+    return broker
+
+
+def play(history: list[object]) -> tuple[Play, KeepingStore]:
+    store = KeepingStore()
+    played = Play(World(store, queue_messages_max=20))
+    for step in history:
+        played.step(step)
+    return played, store
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(histories)
+def test_replaying_the_records_gives_the_live_broker(history: list[object]) -> None:
+    played, store = play(history)
+    world = played.world
+    again = restored(store.turns, world.now, WALL_OFFSET_S, queue_messages_max=20)
+    played.lose_everybody()
+    world.pass_time(0)
+    assert picture(again) == picture(world.broker)
+    for session in again.sessions.values():
+        session.check()
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(histories)
+def test_a_checkpoint_says_the_same_as_all_the_records(history: list[object]) -> None:
+    played, _ = play(history)
+    played.lose_everybody()
+    world = played.world
+    world.pass_time(0)
+    encoder = Encoder(WALL_OFFSET_S)
+    checkpoint = [encoder.encode(part, sharing=True) for part in living(world.broker)]
+    again = restored(checkpoint, world.now, WALL_OFFSET_S, queue_messages_max=20)
+    assert picture(again) == picture(world.broker)
+
+
+def test_times_go_on_over_a_reboot() -> None:
+    store = KeepingStore()
+    world = World(store)
+    subscriber = world.connect("s", properties=Properties(session_expiry_s=100))
+    subscriber.subscribe("t", qos=1)
+    subscriber.vanish()
+    publisher = world.connect("p")
+    publisher.send(Publish("t", b"old", 1, packet_id=1, properties=Properties(message_expiry_s=30)))
+    rebooted_now = world.now + WALL_OFFSET_S + 20 - REBOOTED_OFFSET_S  # twenty seconds later
+    broker = restored(store.turns, rebooted_now, REBOOTED_OFFSET_S)
+    [waiting] = broker.sessions["s"].queue or ()
+    assert round(waiting.message.expires_at_s - rebooted_now, 3) == 10
+    broker.advance(rebooted_now + 79)
+    assert "s" in broker.sessions
+    broker.advance(rebooted_now + 81)
+    assert "s" not in broker.sessions
+
+
+def test_what_was_under_way_is_sent_again_under_its_packet_id() -> None:
+    store = KeepingStore()
+    world = World(store)
+    subscriber = world.connect("s", properties=Properties(session_expiry_s=100))
+    subscriber.subscribe("t", qos=2)
+    publisher = world.connect("p")
+    publisher.send(Publish("t", b"1", 1, packet_id=1), Publish("t", b"2", 2, packet_id=2))
+    subscriber.send(Pubrec(subscriber.read()[1].packet_id))
+    broker = restored(store.turns, world.now, WALL_OFFSET_S)
+    world.broker, world.store = broker, broker.hub.store
+    again, (first, release) = world.resume("s", properties=Properties(session_expiry_s=100))
+    assert (first.payload, first.dup, first.packet_id) == (b"1", True, 1)
+    assert release.packet_id == 2
+    again.send(Puback(1))
+    assert broker.sessions["s"].inflight.count == 1

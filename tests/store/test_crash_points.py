@@ -1,0 +1,148 @@
+"""Whenever the crash comes: what was kept is there, in order, and nothing else is."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from braidmq.broker.message import Message
+from braidmq.store import records
+from braidmq.store.log import numbers_in, path_of
+from braidmq.store.records import Record
+from braidmq.store.state import State
+from tests.store.keeper import Keeper, image, plain_state
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def quick_directory() -> tempfile.TemporaryDirectory[str]:
+    """Where syncing costs nothing, if there is such a place: a thousand stores are opened here."""
+    return tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
+
+
+client_ids = st.sampled_from(("a", "b", "c"))
+sequences = st.integers(1, 5)
+messages = st.builds(
+    lambda topic, payload: Message(topic, payload, 1), st.sampled_from((b"t", b"u")),
+    st.binary(max_size=40) | st.just(b"TURN\x04\0\0\0" * 3),  # payloads that look like frames too
+)
+some_records = st.one_of(
+    st.tuples(st.just(records.SESSION), client_ids, st.none(), st.just(60.0)),
+    st.tuples(st.just(records.SESSION_ENDED), client_ids),
+    st.tuples(st.just(records.SUBSCRIBED), client_ids, st.sampled_from(("t", "#")), st.just(1), st.just(0)),
+    *[
+        st.tuples(
+            st.just(records.QUEUED), client_ids, sequences, messages, st.just(1), st.just(False),
+            st.just(b""), st.none(),
+        )
+    ] * 2,
+    st.tuples(st.just(records.SENT), client_ids, sequences, st.integers(1, 9)),
+    st.tuples(st.just(records.SETTLED), client_ids, sequences),
+    st.tuples(st.just(records.RETAINED), st.sampled_from((b"t", b"u")), st.none() | messages),
+)
+turns = st.lists(st.lists(some_records, min_size=1, max_size=6), min_size=1, max_size=12)
+
+
+def replayed(played: list[list[Record]]) -> State:
+    state = State()
+    for turn in played:
+        state.apply(turn)
+    return state
+
+
+def living_of(state: State) -> Iterator[list[Record]]:
+    """A state as the records of a checkpoint."""
+    for client_id, saved in list(state.sessions.items()):
+        part: list[Record] = [
+            (records.SESSION_ENDED, client_id), (records.SESSION, client_id, saved.owner, saved.expiry_s)
+        ]
+        part += [(records.SUBSCRIBED, client_id, name, *rest) for name, rest in saved.subscriptions.items()]
+        part += saved.deliveries.values()
+        part += [(records.SENT, client_id, *pair) for pair in saved.sent.items()]
+        yield part
+    for topic, message in list(state.retained.items()):
+        yield [(records.RETAINED, topic, message)]
+
+
+def found_in(directory: Path) -> object:
+    keeper = Keeper(directory)
+    keeper.close()
+    return plain_state(keeper.state)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(turns, st.integers(100, 2000), st.data())
+def test_a_crash_while_writing_leaves_what_was_kept(
+    played: list[list[Record]], file_bytes: int, data: st.DataObject
+) -> None:
+    """Small files, so that new ones begin and checkpoints run in between."""
+    with quick_directory() as name:
+        root = Path(name)
+        keeper = Keeper(root / "data", file_bytes=file_bytes)
+        live = State()
+        keeper.store.checkpoint_from(lambda: living_of(live))
+        crash_after = data.draw(st.integers(0, len(played) - 1))
+        for turn in played[:crash_after]:
+            live.apply(turn)
+            keeper.keep(turn)
+        before = image(root / "data", root / "before")
+        live.apply(played[crash_after])
+        keeper.keep(played[crash_after])
+        after = image(root / "data", root / "after")
+        keeper.close()
+        expected = [plain_state(replayed(played[:end])) for end in (crash_after, crash_after + 1)]
+        assert found_in(before) == expected[0]
+        cut_newest(after, before, data)
+        assert found_in(after) in expected
+
+
+def cut_newest(after: Path, before: Path, data: st.DataObject) -> None:
+    """Take back some of what was written last, as if the crash had come in the middle of it."""
+    newest = path_of(after, numbers_in(after)[-1])
+    earlier = before / newest.name
+    least = earlier.stat().st_size if earlier.exists() else 0
+    if numbers_in(after)[:1] == numbers_in(before)[:1]:  # no checkpoint has removed what this one needs
+        os.truncate(newest, data.draw(st.integers(least, newest.stat().st_size)))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(turns, st.data())
+def test_a_log_cut_at_any_byte_is_a_beginning_of_what_was_written(
+    played: list[list[Record]], data: st.DataObject
+) -> None:
+    with quick_directory() as name:
+        directory = Path(name)
+        keeper = Keeper(directory)
+        sizes = []
+        for turn in played:
+            keeper.keep(turn)
+            sizes.append(path_of(directory, 1).stat().st_size)
+        keeper.close()
+        cut = data.draw(st.integers(0, sizes[-1]))
+        os.truncate(path_of(directory, 1), cut)
+        whole = sum(size <= cut for size in sizes)
+        assert found_in(directory) == plain_state(replayed(played[:whole]))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(turns, turns, st.data())
+def test_after_a_torn_write_the_log_goes_on(
+    first: list[list[Record]], second: list[list[Record]], data: st.DataObject
+) -> None:
+    with quick_directory() as name:
+        directory = Path(name)
+        keeper = Keeper(directory)
+        for turn in first:
+            keeper.keep(turn)
+        keeper.close()
+        with path_of(directory, 1).open("ab") as newest:
+            newest.write(data.draw(st.binary(min_size=1, max_size=30)))
+        keeper = Keeper(directory)
+        assert plain_state(keeper.state) == plain_state(replayed(first))
+        for turn in second:
+            keeper.keep(turn)
+        keeper.close()
+        assert found_in(directory) == plain_state(replayed(first + second))
