@@ -8,6 +8,11 @@ cdef enum Forwarded:
     DROPPED       # not taken, and counted
 
 
+cdef class DirectWriter:
+    # A transport that can write at once: how many of the bytes it took, 0 if it can't just now.
+    cdef Py_ssize_t write_now(self, const unsigned char* data, Py_ssize_t size) except -1
+
+
 cdef class Outlet:
     cdef readonly Hub hub
     cdef ByteBuffer out                  # bytes that may leave
@@ -23,6 +28,7 @@ cdef class Outlet:
     cdef readonly bint congested         # over output_bytes_max, and not yet drained
     cdef readonly double congested_at_s  # since when
     cdef public object shell             # the transport, as the connection knows it
+    cdef public DirectWriter direct      # the same, if it can write at once; else None
     cdef public bint impatient           # congested for too long: QoS 0 is dropped rather than its publishers paused
     cdef list waiting_feeders            # connections that pause their reading until this output drains
     cdef int alias_max                   # topic aliases that the client lets us use

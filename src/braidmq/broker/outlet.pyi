@@ -4,10 +4,13 @@ from braidmq.broker.hub import Hub
 from braidmq.wire import Packet
 from braidmq.wire.buffer import ByteBuffer
 
+class DirectWriter: ...
+
 class Outlet:
     backlog_bytes: int
     impatient: bool
     shell: Any
+    direct: DirectWriter | None
     def __init__(self, hub: Hub) -> None: ...
     @property
     def hub(self) -> Hub: ...

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import Callable
 
 from braidmq.broker.broker import Broker
+from braidmq.broker.outlet import DirectWriter
 
 LINGER_S: float
 
@@ -15,7 +16,7 @@ class Turn:
     def finish(self) -> None: ...
     def stop(self) -> None: ...
 
-class Link:
+class Link(DirectWriter):
     def __init__(self, turn: Turn) -> None: ...
     def made(self, transport: asyncio.Transport, peer: str, descriptor: int) -> None: ...
     def get_buffer(self, hint: int) -> memoryview: ...

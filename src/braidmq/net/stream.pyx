@@ -10,6 +10,7 @@ from libc.errno cimport EAGAIN, EINTR, errno
 
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.lane cimport Lane
+from braidmq.broker.outlet cimport DirectWriter
 from braidmq.wire.buffer cimport ByteBuffer
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -97,7 +98,7 @@ cdef class Turn:
             self.wake_up.cancel()
 
 
-cdef class Link:
+cdef class Link(DirectWriter):
     """One connection's transport; the broker core knows it as the connection's shell."""
 
     cdef Turn turn
@@ -118,6 +119,8 @@ cdef class Link:
         self.descriptor = descriptor
         transport.set_write_buffer_limits(0, 0)
         self.connection = self.turn.broker.open(self, peer, monotonic_s())
+        if descriptor >= 0:
+            self.connection.direct = self
         self.turn.begun()
 
     def get_buffer(self, hint):
@@ -186,20 +189,30 @@ cdef class Link:
         return 0
 
     cdef int send_directly(self, ByteBuffer out) except -1:
-        cdef ssize_t sent
+        cdef Py_ssize_t sent
         while out.size():
-            sent = c_send(self.descriptor, out.start(), out.size(), MSG_NOSIGNAL)
+            sent = self.write_now(out.start(), out.size())
+            if sent == 0:
+                break
+            out.consume(sent)
+        return 0
+
+    cdef Py_ssize_t write_now(self, const unsigned char* data, Py_ssize_t size) except -1:
+        cdef ssize_t sent
+        if self.is_blocked or self.is_closing:
+            return 0
+        while True:
+            sent = c_send(self.descriptor, data, size, MSG_NOSIGNAL)
             if sent >= 0:
                 self.connection.hub.bytes_sent += sent
-                out.consume(sent)
-            elif errno == EAGAIN:
+                return sent
+            if errno == EAGAIN:
                 return 0
-            elif errno != EINTR:
+            if errno != EINTR:
                 # The transport finds the broken connection by itself, and says so.
                 self.is_closing = True
                 self.transport.abort()
                 return 0
-        return 0
 
     cdef int hand_over(self, ByteBuffer out) except -1:
         cdef Py_ssize_t size = min(out.size(), HANDED_OVER_BYTES)
