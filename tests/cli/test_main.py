@@ -10,7 +10,7 @@ import braidmq as package
 from braidmq.cli.main import run
 from tests.cli.program import braidmq
 
-COMMANDS = ("serve", "pub", "sub", "demo", "info", "passwd")
+COMMANDS = ("serve", "pub", "sub", "demo", "info", "passwd", "sim")
 
 
 def test_version_and_help_are_answered() -> None:
@@ -30,7 +30,8 @@ def test_every_command_explains_itself(command: str) -> None:
     ("words", "message"),
     [
         (["serv"], 'Did you mean "serve"?'),
-        (["serve", "--prot", "1"], "Did you mean --port?"),
+        (["serve", "--prot", "1"], "Did you mean --port? See braidmq serve --help."),
+        (["sim", "blom"], 'Did you mean "bloom"?'),
         (["serve", "--port", "x"], "--port: expected a whole number from 0 to 65535, got 'x'"),
         (["serve", "--limit", "inflight_mx=3"], "did you mean inflight_max?"),
         (["serve", "--limit", "inflight_max"], "write NAME=VALUE"),

@@ -29,7 +29,7 @@ app = App(
     help_epilogue="braidmq COMMAND --help tells more about a command.",
 )
 # Named, not imported: a command's module is loaded when the command is run, so that each starts fast.
-COMMANDS: Final = ("serve", "pub", "sub", "demo", "passwd", "info")
+COMMANDS: Final = ("serve", "pub", "sub", "demo", "passwd", "info", "sim")
 for _command in COMMANDS:
     app.command(f"braidmq.cli.{_command}:{_command}")
 
@@ -67,6 +67,7 @@ def _load_commands() -> None:
 
 def _complain(error: Exception, code: int) -> int:
     message = " ".join(str(error).split())
-    hint = " (braidmq --help lists the options)" if isinstance(error, CycloptsError) else ""
-    print(f"braidmq: {message}{hint}", file=sys.stderr)
+    if isinstance(error, CycloptsError):
+        message += f" See {' '.join(('braidmq', *(error.command_chain or ()), '--help'))}."
+    print(f"braidmq: {message}", file=sys.stderr)
     return code
