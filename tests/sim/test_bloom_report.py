@@ -37,8 +37,9 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_world")
 def test_a_run_writes_tables_figures_and_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = "bloom --figure 6 --figure hierarchy --quick --seed 3 --processes 1".split()
-    result = sim([*arguments, "--out", str(tmp_path / "new")], result_action="return_value")
+    arguments = ["bloom", "--figure", "6", "--figure", "hierarchy", "--quick", "--seed", "3"]
+    result = sim(
+        [*arguments, "--processes", "1", "--out", str(tmp_path / "new")], result_action="return_value")
     assert result == 0
     written = {path.name for path in (tmp_path / "new").iterdir()}
     suffixes = ("csv", "parquet", "png", "svg")

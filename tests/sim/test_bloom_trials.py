@@ -7,6 +7,7 @@ import pytest
 
 from braidmq.sim.bloom import hierarchy, theory
 from braidmq.sim.bloom.sweeps import QUICK, SWEEPS, expected_queries, standard_error
+from braidmq.sim.bloom.theory import Setting
 from braidmq.sim.bloom.trial import (
     BF,
     BFP,
@@ -62,7 +63,7 @@ def test_the_numbers_that_the_paper_prints() -> None:
 
 
 def test_the_printed_algorithm_loses_nearly_every_match() -> None:
-    """Only a match shows it: `#`, where it is allowed, is found first, and without a match nothing is lost."""
+    """Only a match shows it: `#`, where allowed, is found first, and without a match nothing is lost."""
     results = run_sets(Parameters(Mode.MATCH_EXISTS, topics=3000), 2, published=150)
     matched = sum(result.matched for result in results)
     assert matched == 300
@@ -98,12 +99,22 @@ def test_the_same_seed_gives_the_same_result() -> None:
 def test_closed_forms() -> None:
     known = ((6, 120.0, 18.0, 13.0), (9, 960.9, 26.8, 18.9), (10, 1570.2, 29.31, 20.5))
     for levels, patterns, prefix, printed in known:
-        assert theory.pattern_queries(levels, 3000) == pytest.approx(patterns, abs=0.1)
-        assert theory.prefix_queries(levels, 3000) == pytest.approx(prefix, abs=0.06)
-        assert theory.printed_queries(levels, 3000) == pytest.approx(printed, abs=0.06)
-    assert theory.prefix_queries(6, 0) == theory.prefix_queries(6, 3000, 1) == 3
+        assert theory.pattern_queries(Setting(levels)) == pytest.approx(patterns, abs=0.1)
+        assert theory.prefix_queries(Setting(levels)) == pytest.approx(prefix, abs=0.06)
+        assert theory.printed_queries(Setting(levels)) == pytest.approx(printed, abs=0.06)
+    assert theory.prefix_queries(Setting(6, wildcard_probability=0.0)) == 3
+    assert theory.prefix_queries(Setting(6, first_wildcard_level=1)) == 3
+    assert theory.pattern_queries(Setting(6, first_wildcard_level=2)) == pytest.approx(31)
     assert expected_queries(Parameters(Mode.MATCH_EXISTS), BF) is None
     assert expected_queries(Parameters(Mode.NO_MATCH), BROKER) is None
+
+
+def test_deviations_from_run_to_run() -> None:
+    results = run_sets(Parameters(Mode.NO_MATCH, topics=600, levels=7), 60)
+    setting = Setting(7, 600)
+    for method, deviation in ((PREFIX, theory.prefix_deviation), (BFP, theory.pattern_deviation)):
+        measured = standard_error([result.queries[method] for result in results]) * len(results) ** 0.5
+        assert measured == pytest.approx(deviation(setting), rel=0.3)
 
 
 def test_effort_follows_the_spread() -> None:

@@ -141,12 +141,22 @@ def expected_queries(parameters: Parameters, method: str) -> float | None:
     """The closed forms hold where nothing matches; wildcard-only filters, if allowed, nearly always match."""
     if parameters.mode not in (Mode.NO_MATCH, Mode.WITHOUT_WILDCARD_ONLY):
         return None
-    wildcard_topics = parameters.topics * parameters.wildcard_probability
-    setting = (parameters.levels, wildcard_topics, parameters.first_wildcard_level)
-    if method == BF:
-        return theory.naive_queries(parameters.levels)
-    if method == BFP:
-        return theory.pattern_queries(*setting)
-    if method == PREFIX:
-        return theory.prefix_queries(*setting)
-    return theory.printed_queries(*setting) if method == PRINTED else None
+    closed_form = _CLOSED_FORMS.get(method)
+    return None if closed_form is None else closed_form(setting_of(parameters))
+
+
+def setting_of(parameters: Parameters) -> theory.Setting:
+    return theory.Setting(
+        parameters.levels,
+        parameters.topics,
+        parameters.wildcard_probability,
+        parameters.first_wildcard_level,
+    )
+
+
+_CLOSED_FORMS = {
+    BF: theory.naive_queries,
+    BFP: theory.pattern_queries,
+    PREFIX: theory.prefix_queries,
+    PRINTED: theory.printed_queries,
+}
