@@ -26,11 +26,11 @@ help: ## list the targets
 setup: $(VENV)/.built ## install everything into .venv; .venv/bin/braidmq works after it
 
 .PHONY: test
-test: setup ## run the whole test suite
+test: setup $(VENV)/.tools ## run the whole test suite
 	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
 
 .PHONY: check
-check: setup ## style, types and import rules
+check: setup $(VENV)/.tools ## style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
@@ -44,14 +44,14 @@ demo: setup ## a broker, publishers and subscribers with a live table
 	$(BIN)/braidmq demo --seconds $(DEMO_SECONDS) $(ARGS)
 
 .PHONY: bench
-bench: setup ## measure against Mosquitto; results go to bench/results
+bench: setup $(VENV)/.tools ## measure against Mosquitto; results go to bench/results
 	@PATH="$$PATH:/usr/sbin:/usr/local/sbin"; command -v mosquitto >/dev/null || { \
 	  echo "make bench compares with Mosquitto, which isn't installed. On Debian: apt-get install mosquitto" >&2; \
 	  exit 1; }
 	$(BIN)/python -m bench.run $(ARGS)
 
 .PHONY: docs
-docs: setup ## write the generated pages, docs/configuration.md and docs/conformance.md
+docs: setup $(VENV)/.tools ## write the generated pages, docs/configuration.md and docs/conformance.md
 	$(BIN)/python -m tools.configuration_doc
 	$(BIN)/python -m tools.conformance_doc
 
@@ -77,15 +77,20 @@ clean: ## remove what was built, except .venv
 distclean: clean ## remove .venv too
 	rm -rf $(VENV)
 
-# Plain files as stamps: the environment follows the pins, the extensions follow their sources. The first step
-# leaves the extensions out, since the second can't take over what it would compile.
+# Plain files as stamps: the environment follows the pins, the extensions follow their sources. Installing leaves
+# the extensions out, since the build can't take over what it would compile. Who only wants to run a broker
+# doesn't wait for the tools of the developers.
+$(VENV)/.tools: $(VENV)/.installed
+	BRAIDMQ_ONLY=none $(BIN)/pip install -q --no-build-isolation -e '.[dev]'
+	@touch $@
+
 $(VENV)/.built: $(VENV)/.installed $(EXTENSION_SOURCES)
 	$(BIN)/python setup.py -q build_ext --inplace
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt $(VENV)/bin/python
 	$(BIN)/pip install -q setuptools Cython
-	BRAIDMQ_ONLY=none $(BIN)/pip install -q --no-build-isolation -e '.[dev]'
+	BRAIDMQ_ONLY=none $(BIN)/pip install -q --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/bin/python:

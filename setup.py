@@ -21,7 +21,9 @@ def dotted_name(source: Path) -> str:
 
 
 def extension(source: Path) -> Extension:
-    return Extension(dotted_name(source), [str(source)], extra_compile_args=["-O3", "-fno-strict-aliasing"])
+    # No debug information: it takes a sixth of the build time, and function names are there without it.
+    flags = ["-O3", "-g0", "-fno-strict-aliasing"]
+    return Extension(dotted_name(source), [str(source)], extra_compile_args=flags)
 
 
 setup(
