@@ -114,6 +114,17 @@ def test_a_wrong_secret_is_not_repeated_in_the_error(tmp_path: Path) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_token_that_is_too_short_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigError, match="a text of at least 16 characters") as caught:
+        load_config(env={"BRAIDMQ_ADMIN_TOKEN": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_the_admin_api_needs_no_token_on_loopback(host: str) -> None:
+    assert load_config(overrides={"admin.port": 0, "admin.host": host}).admin.port == 0
+
+
 def test_a_verifier_is_read_back_as_the_credential_it_was_made_from(tmp_path: Path) -> None:
     credential = make_credential("secret", b"0123456789abcdef", 4096)
     path = write(tmp_path, f'[auth.scram_users]\nada = "{format_verifier(credential)}"\n')
@@ -159,6 +170,7 @@ def test_variables_of_others_under_our_prefix_are_let_pass() -> None:
     [
         ({"store.in_memory": True, "store.data_dir": "x"}, "exclude each other"),
         ({"auth.allow_anonymous": False}, "no client could connect"),
+        ({"admin.port": 1, "admin.host": "0.0.0.0"}, "a token is needed"),
         ({"limits.packet_bytes_max": 8_388_608}, "could never be sent on"),
         ({"limits.queue_bytes_max": 1_048_575}, "could never be queued"),
         ({"limits.keep_alive_s_max": 10, "limits.server_keep_alive_s": 20}, "above keep_alive_s_max"),
@@ -209,3 +221,35 @@ def test_every_limit_says_its_unit_last() -> None:
     names_of_the_standard = {"receive_maximum"}
     units = ("_max", "_s", "_ms", "_bytes")
     assert all(name.endswith(units) for name in set(Limits.__struct_fields__) - names_of_the_standard)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_without_authentication_this_machine_may_connect(host: str) -> None:
+    assert load_config(overrides={"listener.host": host}).auth.lets_strangers_in
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "broker.example", "127.0.0.1.example"])
+def test_without_authentication_other_machines_may_not(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"no authentication is configured; .*allow_anonymous=true"):
+        load_config(overrides={"listener.host": host})
+    asked_for = load_config(overrides={"listener.host": host, "auth.allow_anonymous": "true"})
+    assert asked_for.auth.lets_strangers_in
+
+
+def test_with_users_strangers_are_kept_out_unless_they_are_asked_in(tmp_path: Path) -> None:
+    path = write(tmp_path, f'[auth.scram_users]\nada = "{VERIFIER}"\n')
+    assert not load_config(path, overrides={"listener.host": "0.0.0.0"}).auth.lets_strangers_in
+    assert load_config(path, overrides={"auth.allow_anonymous": "true"}).auth.lets_strangers_in
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('certificate = "a.pem"', "certificate and key belong together"),
+        ('key = "a.key"', "certificate and key belong together"),
+        ('client_ca = "ca.pem"', "client_ca needs TLS"),
+    ],
+)
+def test_half_of_tls_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(write(tmp_path, f"[[listener]]\n{text}\n"))

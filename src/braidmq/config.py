@@ -13,6 +13,7 @@ import difflib
 import tomllib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin
 
@@ -25,6 +26,8 @@ from braidmq.scram import METHOD, Credential
 
 ENVIRONMENT_PREFIX: Final = "BRAIDMQ_"
 DEFAULT_DATA_DIR: Final = "braidmq-data"
+TOKEN_CHARACTERS_MIN: Final = 16  # fewer could be found by trying
+HIDDEN: Final = "***"  # in place of a secret
 SUGGESTIONS_MAX: Final = 12  # more names than this help nobody in an error message
 
 # The salted, iterated form in which a SCRAM server keeps a password; the password can't be read from it.
@@ -61,6 +64,42 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ge=0, le=65_535,
         description="The TCP port. 0 takes a free one; the line printed at the start says which.",
     )] = 1883
+    protocol: Annotated[Literal["mqtt", "websocket"], msgspec.Meta(
+        description="What is spoken: MQTT itself, or MQTT in WebSocket frames at the path /mqtt.",
+    )] = "mqtt"
+    certificate: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="A PEM file with the server's certificate and its chain. It turns TLS on.",
+    )] | None = None
+    key: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="A PEM file with the certificate's private key, without a pass phrase. It must not be "
+        "readable by everybody.",
+    )] | None = None
+    client_ca: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="A PEM file with the authorities whose client certificates are accepted. With it every "
+        "client has to have one, and comes in as the user whom its certificate names.",
+    )] | None = None
+    certificate_user: Annotated[Literal["common_name", "alternative_name"], msgspec.Meta(
+        description="Where a client certificate names the user: in its subject's common name, or in its "
+        "first alternative name (DNS, e-mail or URI).",
+    )] = "common_name"
+    proxy_protocol: Annotated[bool, msgspec.Meta(
+        description="Every connection begins with a PROXY protocol header (version 1 or 2), which tells the "
+        "client's address; one without is closed. Only for listeners that only a proxy can reach: whoever "
+        "reaches it can claim any address.",
+    )] = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,8 +132,9 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Who is let in."""
 
     allow_anonymous: Annotated[bool, msgspec.Meta(
-        description="Let in clients that don't say who they are.",
-    )] = True
+        description="Let in clients that don't say who they are. If it isn't set, they are let in as long as "
+        "no way to authenticate is configured, and from this machine only.",
+    )] | None = None
     scram_users: Annotated[
         dict[str, Annotated[str, msgspec.Meta(pattern=SCRAM_VERIFIER_PATTERN)]],
         msgspec.Meta(
@@ -106,6 +146,42 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def credentials(self) -> dict[str, Credential]:
         """What the broker needs to know of each user."""
         return {name: parse_verifier(verifier) for name, verifier in self.scram_users.items()}
+
+    @property
+    def knows_anybody(self) -> bool:
+        """Whether there is a way for a client to say who it is."""
+        return bool(self.scram_users)
+
+    @property
+    def lets_strangers_in(self) -> bool:
+        return not self.knows_anybody if self.allow_anonymous is None else self.allow_anonymous
+
+
+class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The HTTP interface for operators."""
+
+    port: Annotated[int, msgspec.Meta(
+        ge=0, le=65_535,
+        description="The TCP port of the admin API; without it there is none. 0 takes a free one; the line "
+        "printed at the start says which.",
+    )] | None = None
+    host: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="The address of the admin API. Other than loopback only with a token.",
+    )] = "127.0.0.1"
+    token: Annotated[str, msgspec.Meta(
+        min_length=TOKEN_CHARACTERS_MIN,
+        description="What callers must send as `Authorization: Bearer TOKEN`. Better in a file or a variable "
+        "than in a flag, which other users of the machine can read.",
+    )] | None = None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can call."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,6 +202,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limits: Limits = Limits()
     store: StoreConfig = StoreConfig()
     auth: AuthConfig = AuthConfig()
+    admin: AdminConfig = AdminConfig()
     log: LogConfig = LogConfig()
 
 
@@ -189,6 +266,8 @@ def _in_words(type_: inspect.Type) -> str:
             return "true or false"
         case inspect.DictType(value_type=value):
             return f"a table whose values are each {_in_words(value)}"
+        case inspect.StrType(pattern=None, min_length=int(least)) if least > 1:
+            return f"a text of at least {least} characters"
         case inspect.StrType(pattern=None):
             return "a text that isn't empty"
         case _:
@@ -212,6 +291,7 @@ def settings() -> Iterator[Setting]:
 
 SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in settings()}
 TABLES: Final = tuple(dict.fromkeys(setting.table for setting in SETTINGS.values()))
+SECRETS: Final = frozenset({"admin.token", "auth.scram_users"})  # never shown, not even in an error
 REPEATED_TABLES: Final = frozenset({"listener"})
 
 
@@ -220,10 +300,12 @@ def flag_of(name: str) -> str:
     table, _, key = name.partition(".")
     word = key.replace("_", "-")
     match table:
-        case "listener" | "store":
+        case "store":
             return f"--{word}"
-        case "log":
-            return f"--log-{word}"
+        case "listener" if key in ("host", "port"):
+            return f"--{word}"
+        case "log" | "admin":
+            return f"--{table}-{word}"
         case "limits":
             return f"--limit {key}"
     return f"--set {name}"
@@ -241,6 +323,19 @@ def load_config(
     config = msgspec.convert(tables, Config)
     _refuse_contradictions(config)
     return config
+
+
+def without_secrets(config: Config) -> dict[str, Any]:
+    """The configuration as plain values, fit to be shown: secrets that are set are replaced by stars."""
+    shown: dict[str, Any] = msgspec.to_builtins(config)
+    for name in SECRETS:
+        table, _, key = name.partition(".")
+        value = shown[table][key]
+        if isinstance(value, dict):
+            shown[table][key] = dict.fromkeys(value, HIDDEN)
+        elif value is not None:
+            shown[table][key] = HIDDEN
+    return shown
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -289,7 +384,8 @@ def _checked_value(name: str, value: object, where: str, *, strict: bool) -> obj
     try:
         checked: object = msgspec.convert(value, setting.type, strict=strict)
     except msgspec.ValidationError as error:
-        got = f", got {value!r}" if isinstance(value, str | int | float) else ""
+        shown = isinstance(value, str | int | float) and name not in SECRETS
+        got = f", got {value!r}" if shown else ""
         raise ConfigError(f"{where}: expected {setting.expected}{got}") from error
     return checked
 
@@ -371,7 +467,7 @@ def _apply(tables: dict[str, Any], sources: Mapping[str, _Source], path: Path | 
 
 
 def _refuse_contradictions(config: Config) -> None:
-    limits, store, auth = config.limits, config.store, config.auth
+    limits, store, auth, admin = config.limits, config.store, config.auth, config.admin
     if limits.output_bytes_max < limits.packet_bytes_max:
         raise ConfigError(
             f"[limits] output_bytes_max ({limits.output_bytes_max}) is below packet_bytes_max "
@@ -386,6 +482,25 @@ def _refuse_contradictions(config: Config) -> None:
         raise ConfigError("[limits] server_keep_alive_s is above keep_alive_s_max")
     if store.in_memory and store.data_dir is not None:
         raise ConfigError("[store] in_memory and data_dir exclude each other")
-    if not auth.allow_anonymous and not auth.scram_users:
-        raise ConfigError("[auth] allow_anonymous is off and nobody else is named: no client could connect")
+    if admin.port is not None and admin.token is None and not admin.is_loopback:
+        raise ConfigError(f"[admin] host ({admin.host}) lets other machines in: a token is needed for that")
+    for listener in config.listeners:
+        _refuse_doubtful_listener(listener, auth)
     auth.credentials()
+
+
+def _refuse_doubtful_listener(listener: Listener, auth: AuthConfig) -> None:
+    where = f"[[listener]] {listener.host}:{listener.port}"
+    if (listener.certificate is None) != (listener.key is None):
+        raise ConfigError(f"{where}: certificate and key belong together, and one of them is missing")
+    if listener.client_ca is not None and listener.certificate is None:
+        raise ConfigError(f"{where}: client_ca needs TLS: a certificate and a key of the server")
+    if listener.client_ca is not None or auth.knows_anybody:
+        return
+    if auth.allow_anonymous is False:
+        raise ConfigError("[auth] allow_anonymous is off and nobody else is named: no client could connect")
+    if auth.allow_anonymous is None and not listener.is_local:
+        raise ConfigError(
+            f"{where}: other machines could connect, and no authentication is configured; name users in "
+            "[auth], or let everybody in with --set auth.allow_anonymous=true, or listen on 127.0.0.1"
+        )

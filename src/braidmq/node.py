@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
@@ -20,10 +21,14 @@ from braidmq.broker.message import Message
 from braidmq.broker.restoring import living, restore
 from braidmq.broker.wills import PendingWill
 from braidmq.config import Config, StoreConfig
-from braidmq.net.listener import listen
+from braidmq.errors import ConfigError
+from braidmq.net.listener import Listening, listen
 from braidmq.net.stream import Turn, clock_s
 from braidmq.store import MemoryStore, Store
 from braidmq.store.durable import DurableStore
+
+if TYPE_CHECKING:
+    from braidmq.admin.server import AdminServer
 
 log = structlog.get_logger("braidmq.node")
 
@@ -46,19 +51,39 @@ async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -
     broker = make_broker(config, store)
     _tame_garbage_collector()
     turn = Turn(broker, loop)
-    servers = []
+    servers: list[Listening] = []
     addresses = []
+    admin: AdminServer | None = None
     try:
         for listener in config.listeners:
-            server, found = await listen(turn, listener.host, listener.port)
+            server, found = await listen(turn, listener)
             servers.append(server)
             addresses += found
         turn.finish()
+        admin = start_admin(config, broker, turn)
+        if admin is not None:
+            addresses.append(f"{admin.address} (admin API)")
         if on_ready is not None:
             on_ready(addresses)
         await stopping.wait()
     finally:
+        if admin is not None:
+            await admin.stop()
         await _stop(broker, turn, servers)
+
+
+def start_admin(config: Config, broker: Broker, turn: Turn) -> "AdminServer | None":
+    """The admin API, if the configuration asks for it."""
+    if config.admin.port is None:
+        return None
+    try:
+        from braidmq.admin.desk import Desk
+        from braidmq.admin.server import AdminServer
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"[admin] needs {error.name}: pip install 'braidmq[admin]'") from error
+    server = AdminServer(Desk(broker, config, clock_s, turn.finish))
+    server.start()
+    return server
 
 
 def _reported(report: Callable[[], None], turn: Turn) -> None:
@@ -82,7 +107,7 @@ def open_store(config: StoreConfig, post: Callable[[Callable[[], None]], object]
 
 def make_broker(config: Config, store: Store) -> Broker:
     """The broker core that a configuration asks for, with what the store has kept."""
-    gate = BuiltInGate(config.auth.credentials(), allow_anonymous=config.auth.allow_anonymous)
+    gate = BuiltInGate(config.auth.credentials(), allow_anonymous=config.auth.lets_strangers_in)
     broker = Broker(config.limits, store, gate, _client_id, _log_closed)
     if isinstance(store, DurableStore):
         restore(broker, store.load(Message, PendingWill), clock_s())
@@ -101,7 +126,7 @@ def _log_closed(connection: Connection, why: str) -> None:
     log.debug("connection closed", client=client_id, peer=connection.peer, why=why)
 
 
-async def _stop(broker: Broker, turn: Turn, servers: list[asyncio.Server]) -> None:
+async def _stop(broker: Broker, turn: Turn, servers: list[Listening]) -> None:
     for server in servers:
         server.close()
     broker.shut_down(clock_s())

@@ -68,7 +68,8 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
-    refused = braidmq("serve", "--in-memory", "--host", "192.0.2.1", "--port", "0")
+    flags = ("--in-memory", "--port", "0", "--set", "auth.allow_anonymous=true")
+    refused = braidmq("serve", "--host", "192.0.2.1", *flags)
     assert refused.returncode == 1
     assert b"192.0.2.1" in refused.stderr
 

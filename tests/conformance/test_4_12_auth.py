@@ -27,7 +27,7 @@ by_braidmq = pytest.mark.braidmq_only
 def guarded(brokers: Callable[[Config | None], Broker]) -> Broker:
     """A broker that knows one user, and lets strangers in too."""
     verifier = format_verifier(make_credential(PASSWORD, b"a salt of 16 byt", ITERATIONS))
-    return brokers({"auth": {"scram_users": {USER: verifier}}})
+    return brokers({"auth": {"scram_users": {USER: verifier}, "allow_anonymous": True}})
 
 
 @pytest.fixture

@@ -34,6 +34,13 @@ class Challenge(msgspec.Struct, frozen=True):
     data: bytes
 
 
+class Visitor(msgspec.Struct, frozen=True):
+    """What the network knows of a client before it says anything."""
+
+    peer: str  # its address and port
+    certified_user: str | None = None  # whom its verified TLS certificate names
+
+
 Verdict = Admitted | Refused | Challenge
 
 
@@ -49,7 +56,7 @@ class Gate(Protocol):
 
     checks_topics: bool  # False: every client may publish and subscribe anywhere, and isn't asked about
 
-    def admit(self, connect: Connect) -> Verdict:
+    def admit(self, connect: Connect, visitor: Visitor) -> Verdict:
         """Judge a CONNECT without an authentication method."""
 
     def exchange(self, method: str) -> Exchange | None:
@@ -95,7 +102,9 @@ class BuiltInGate:
         self._make_nonce = make_nonce
         self._decoy_key = make_nonce().encode()  # one for all exchanges, so that a name's decoy never changes
 
-    def admit(self, connect: Connect) -> Verdict:
+    def admit(self, connect: Connect, visitor: Visitor) -> Verdict:
+        if visitor.certified_user is not None:
+            return Admitted(visitor.certified_user)
         if not self._allow_anonymous:
             return Refused(ReasonCode.NOT_AUTHORIZED, "anonymous clients are not let in")
         return Admitted(None)

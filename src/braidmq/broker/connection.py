@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from braidmq.broker.access import Admitted, Challenge, Exchange, Refused, Verdict
+from braidmq.broker.access import Admitted, Challenge, Exchange, Refused, Verdict, Visitor
 from braidmq.broker.lane import Lane
 from braidmq.broker.message import Message
 from braidmq.broker.outlet import Outlet
@@ -46,7 +46,7 @@ KEEP_ALIVE_GRACE: Final = 1.5  # [MQTT-3.1.2-22]
 
 
 class Shell(Protocol):
-    """What a connection asks of its transport."""
+    """What a connection asks of its transport. One that saw a certificate has a `certified_user`."""
 
     def close(self) -> None:
         """Write what is in the output, then close."""
@@ -74,6 +74,7 @@ class Connection(Lane):
         self.broker = broker
         self.shell: Shell = shell
         self.peer = peer
+        self.visitor = Visitor(peer, getattr(shell, "certified_user", None))
         self.state = State.AWAITS_CONNECT
         self.connect: Connect | None = None
         self.exchange: Exchange | None = None
@@ -129,7 +130,7 @@ class Connection(Lane):
         self.broker.check_connect(packet)
         method = packet.properties.authentication_method
         if method is None:
-            self._judge(self.broker.gate.admit(packet))
+            self._judge(self.broker.gate.admit(packet, self.visitor))
             return
         self.exchange = self.broker.gate.exchange(method)
         if self.exchange is None:

@@ -32,6 +32,9 @@ def serve(
     data_dir: Annotated[str | None, _setting("store.data_dir")] = None,
     durability: Annotated[str | None, _setting("store.durability")] = None,
     salvage: Annotated[bool | None, _setting("store.salvage")] = None,
+    admin_port: Annotated[str | None, _setting("admin.port")] = None,
+    admin_host: Annotated[str | None, _setting("admin.host")] = None,
+    admin_token: Annotated[str | None, _setting("admin.token")] = None,
     log_level: Annotated[str | None, _setting("log.level")] = None,
     log_format: Annotated[str | None, _setting("log.format")] = None,
     limit: Annotated[
@@ -58,6 +61,9 @@ def serve(
         "store.data_dir": data_dir,
         "store.durability": durability,
         "store.salvage": salvage,
+        "admin.port": admin_port,
+        "admin.host": admin_host,
+        "admin.token": admin_token,
         "log.level": log_level,
         "log.format": log_format,
     }
@@ -81,12 +87,14 @@ def run_broker(config: Config) -> None:
 
     configure_logs(config.log)
     try:
-        node.run(config, on_ready=_announce)
+        node.run(config, on_ready=lambda addresses: _announce(addresses, config))
     except ConfigError as error:
         # The flags were well-formed; the machine says no, as for a port that is taken. It isn't wrong usage.
         raise BraidError(str(error)) from error
 
 
-def _announce(addresses: list[str]) -> None:
+def _announce(addresses: list[str], config: Config) -> None:
     for address in addresses:
         print(f"listening on {address}", flush=True)
+    if config.auth.allow_anonymous is None and config.auth.lets_strangers_in:
+        print("no authentication is configured: everybody on this machine can connect", flush=True)

@@ -1,32 +1,49 @@
-"""TCP listeners: each accepted connection becomes a Link."""
+"""Listeners: each accepted connection becomes a Link, over TCP or TLS, bare or in WebSocket frames."""
 
 import asyncio
 import errno
 import socket
-from typing import Any
+import ssl
+from collections.abc import Callable
+from typing import Any, Protocol
 
+from braidmq.config import Listener
 from braidmq.errors import ConfigError
-from braidmq.net.stream import Link, Turn
+from braidmq.net.accepted import CertifiedLink, address_text, introduce
+from braidmq.net.proxy import Address, ProxiedServer
+from braidmq.net.stream import LINGER_S, Link, Turn
+from braidmq.net.tls import server_context
+from braidmq.net.websocket import WebSocketProtocol
 
 BACKLOG = 4096
+
+
+class Listening(Protocol):
+    """What can be stopped: asyncio's server, or ours behind a proxy."""
+
+    def close(self) -> None: ...
+
+    async def wait_closed(self) -> None: ...
 
 
 class StreamProtocol(asyncio.BufferedProtocol):
     """What the event loop calls; the hot methods are the link's own."""
 
-    __slots__ = ("_link", "buffer_updated", "get_buffer", "resume_writing")
+    __slots__ = ("_link", "_peer", "buffer_updated", "get_buffer", "resume_writing")
 
-    def __init__(self, turn: Turn) -> None:
-        self._link = link = Link(turn)
+    def __init__(self, link: Link, peer: str | None) -> None:
+        self._link = link
+        self._peer = peer  # None: the socket's own
         # The loop looks these up once; a method of this class in between would cost a call for every read.
         self.get_buffer = link.get_buffer  # type: ignore[method-assign, assignment]
         self.buffer_updated = link.buffer_updated  # type: ignore[method-assign, assignment]
         self.resume_writing = link.resume_writing  # type: ignore[method-assign]
 
     def connection_made(self, transport: Any) -> None:
-        peer = transport.get_extra_info("peername")
-        descriptor = transport.get_extra_info("socket").fileno()
-        self._link.made(transport, _address(peer), descriptor)
+        # TLS is the transport's business, so only a bare socket is written to directly.
+        is_bare = transport.get_extra_info("ssl_object") is None
+        descriptor = transport.get_extra_info("socket").fileno() if is_bare else -1
+        introduce(self._link, transport, transport, self._peer, descriptor)
 
     def pause_writing(self) -> None:
         """The link asks the transport itself how much it holds."""
@@ -38,21 +55,64 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._link.lost(exc)
 
 
-def _address(name: Any) -> str:
-    if isinstance(name, tuple) and len(name) >= 2:
-        host, port = name[0], name[1]
-        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
-    return str(name)
+MakeProtocol = Callable[[str | None], asyncio.BaseProtocol]
 
 
-async def listen(turn: Turn, host: str, port: int) -> tuple[asyncio.Server, list[str]]:
+def _protocol_maker(turn: Turn, listener: Listener) -> MakeProtocol:
+    """What makes the protocol of an accepted connection, given its client's address behind a proxy."""
+
+    def link() -> Link:
+        if listener.client_ca is not None:
+            return CertifiedLink(turn, listener.certificate_user)
+        return Link(turn)
+
+    if listener.protocol == "websocket":
+        return lambda peer: WebSocketProtocol(turn, link(), peer)
+    return lambda peer: StreamProtocol(link(), peer)
+
+
+async def listen(turn: Turn, listener: Listener) -> tuple[Listening, list[str]]:
     """Listen at an address; the addresses that it came to."""
-    loop = asyncio.get_running_loop()
+    context = server_context(listener)
     try:
-        server = await loop.create_server(lambda: StreamProtocol(turn), host, port, backlog=BACKLOG)
+        server = await _open(turn, listener, context)
     except OSError as error:
-        raise ConfigError(_explained(error, host, port)) from error
-    return server, [_address(listening.getsockname()) for listening in server.sockets]
+        raise ConfigError(_explained(error, listener.host, listener.port)) from error
+    return server, [address_text(listening.getsockname()) for listening in server.sockets]
+
+
+async def _open(
+    turn: Turn, listener: Listener, context: ssl.SSLContext | None
+) -> asyncio.Server | ProxiedServer:
+    loop = asyncio.get_running_loop()
+    make = _protocol_maker(turn, listener)
+    timeout_s = float(turn.broker.limits.connect_timeout_s)
+    tls: dict[str, Any] = {}
+    if context is not None:
+        tls = {"ssl": context, "ssl_handshake_timeout": timeout_s, "ssl_shutdown_timeout": LINGER_S}
+    if not listener.proxy_protocol:
+        return await loop.create_server(
+            lambda: make(None), listener.host, listener.port, backlog=BACKLOG, **tls
+        )
+
+    async def admit(accepted: socket.socket, client: Address) -> None:
+        await loop.connect_accepted_socket(lambda: make(address_text(client)), accepted, **tls)
+
+    return ProxiedServer(await _bound_sockets(listener), admit, timeout_s)
+
+
+async def _bound_sockets(listener: Listener) -> list[socket.socket]:
+    """Listening sockets that nothing accepts from yet."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(
+        listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    listening = []
+    for family, _, _, _, address in dict.fromkeys(found):
+        bound = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        bound.setblocking(False)
+        listening.append(bound)
+    return listening
 
 
 def _explained(error: OSError, host: str, port: int) -> str:

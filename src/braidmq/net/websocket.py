@@ -1,0 +1,165 @@
+"""MQTT in WebSocket frames: between the event loop and a Link, the frames are put on and taken off.
+
+`websockets` does the protocol, without any I/O of its own; this module moves bytes. To its Link it is the
+transport. MQTT packets needn't be aligned with frames [MQTT-6.0.0-2], so payloads are just bytes in a row.
+
+While the connection does not want to read, what was read already is kept: at most one read of the event loop
+and one message of `packet_bytes_max`.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from http import HTTPStatus
+from typing import Any, Final
+
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from braidmq.net.accepted import introduce
+from braidmq.net.stream import LINGER_S, Link, Turn
+
+PATH: Final = "/mqtt"
+SUBPROTOCOL: Final = Subprotocol("mqtt")
+# Names of the same thing that older clients offer.
+SUBPROTOCOLS: Final = (SUBPROTOCOL, Subprotocol("mqttv3.1"))
+DATA_OPCODES: Final = (Opcode.BINARY, Opcode.CONT)
+
+_silent = logging.getLogger("braidmq.websocket")
+_silent.setLevel(logging.CRITICAL)
+
+
+class WebSocketProtocol(asyncio.Protocol):
+    """One WebSocket connection; the Link's transport."""
+
+    def __init__(self, turn: Turn, link: Link, peer: str | None) -> None:
+        limits = turn.broker.limits
+        self._link = link
+        self._peer = peer
+        self._frames = ServerProtocol(
+            subprotocols=SUBPROTOCOLS, max_size=limits.packet_bytes_max, logger=_silent
+        )
+        self._loop = asyncio.get_running_loop()
+        self._unread: deque[memoryview] = deque()
+        self._is_paused = False
+        self._is_delivering = False
+        self._is_over = False
+
+    # ---- called by the event loop --------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        introduce(self._link, self, transport, self._peer, -1)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
+        self._frames.receive_data(data)
+        for event in self._frames.events_received():
+            if isinstance(event, Request):
+                self._answer(event)
+            elif isinstance(event, Frame):
+                self._take(event)
+        self._write_frames()
+        self._deliver()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        """The link asks how much is held."""
+
+    def resume_writing(self) -> None:
+        if not self._is_over:
+            self._link.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_over = True
+        self._unread.clear()
+        self._link.lost(exc)
+
+    # ---- frames --------------------------------------------------------------------------------------
+
+    def _answer(self, request: Request) -> None:
+        if request.path.partition("?")[0] == PATH:
+            response = self._frames.accept(request)  # [MQTT-6.0.0-4]
+        else:
+            response = self._frames.reject(HTTPStatus.NOT_FOUND, f"MQTT is at {PATH}\n")
+        self._frames.send_response(response)
+
+    def _take(self, frame: Frame) -> None:
+        if frame.opcode in DATA_OPCODES:
+            if frame.data:
+                self._unread.append(memoryview(frame.data))
+        elif frame.opcode is Opcode.TEXT:  # [MQTT-6.0.0-1]
+            self._unread.clear()
+            self._frames.fail(CloseCode.UNSUPPORTED_DATA, "MQTT packets come in binary frames")
+
+    def _write_frames(self) -> None:
+        for data in self._frames.data_to_send():
+            if data:
+                self._transport.write(data)
+            else:  # the library's sign for the end
+                self._shut()
+
+    def _shut(self) -> None:
+        self._is_over = True
+        self._transport.close()
+        self._loop.call_later(LINGER_S, self._transport.abort)
+
+    def _deliver(self) -> None:
+        """Give the link what was read, for as long as it wants to read."""
+        if self._is_delivering:
+            return
+        self._is_delivering = True
+        try:
+            while self._unread and not self._is_paused and not self._is_over:
+                self._deliver_part(self._unread.popleft())
+        finally:
+            self._is_delivering = False
+
+    def _deliver_part(self, data: memoryview) -> None:
+        buffer = self._link.get_buffer(-1)
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        if count < len(data):
+            self._unread.appendleft(data[count:])
+        self._link.buffer_updated(count)
+
+    # ---- called by the link, as its transport --------------------------------------------------------
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        size: int = self._transport.get_write_buffer_size()
+        return size
+
+    def write(self, data: bytes) -> None:
+        if self._frames.state is State.OPEN:
+            self._frames.send_binary(data)
+            self._write_frames()
+
+    def close(self) -> None:
+        if self._is_over:
+            return
+        if self._frames.state is State.OPEN:
+            self._frames.send_close(CloseCode.NORMAL_CLOSURE)
+            self._write_frames()
+        self._shut()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        if not self._is_over:
+            self._transport.resume_reading()
+            self._loop.call_soon(self._deliver)
