@@ -1,0 +1,130 @@
+"""What the admin API may do with a broker: look at everything, and a few things an operator asks for."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import braidmq
+from braidmq.admin.views import Health, Published, PublishRequest
+from braidmq.broker.broker import Broker
+from braidmq.broker.census import Census, take_census
+from braidmq.broker.connection import Connection
+from braidmq.broker.message import Message
+from braidmq.broker.session import Session
+from braidmq.config import Config
+from braidmq.errors import ProtocolError
+from braidmq.topics import validate_topic
+from braidmq.wire import ReasonCode
+
+ROUTED_MATCHED = 1
+ROUTED_REFUSED = 2
+
+
+class RefusedError(Exception):
+    """A request that can't be granted, with the HTTP status that says so."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+class Desk:
+    """A broker as its operator sees it.
+
+    `finish_turn` is called after whatever the broker was made to do; `reload` is None where nothing can be
+    reloaded.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        config: Config,
+        clock_s: Callable[[], float],
+        finish_turn: Callable[[], None],
+        reload: Callable[[], None] | None = None,
+    ) -> None:
+        self.broker = broker
+        self.config = config
+        self.reload = reload
+        self.started_at_s = clock_s()
+        self._clock_s = clock_s
+        self._finish_turn = finish_turn
+
+    @contextmanager
+    def turn(self) -> Iterator[Broker]:
+        """Do something with the broker as one turn: at the present time, and sent out at the end."""
+        self.broker.hub.now = self._clock_s()
+        try:
+            yield self.broker
+        finally:
+            self._finish_turn()
+
+    def health(self) -> Health:
+        return Health("alive", braidmq.__version__, self._clock_s() - self.started_at_s)
+
+    async def census(self) -> Census:
+        """Counts over all sessions; clients have their turn between the slices."""
+        counting = take_census(self.broker)
+        while True:
+            try:
+                next(counting)
+            except StopIteration as finished:
+                census: Census = finished.value
+                return census
+            await asyncio.sleep(0)
+
+    def session(self, client_id: str) -> Session:
+        session = self.broker.sessions.get(client_id)
+        if session is None:
+            raise RefusedError(404, "there is no session of that client id")
+        return session
+
+    def connection(self, client_id: str) -> Connection:
+        connection = self.session(client_id).outlet
+        if not isinstance(connection, Connection):
+            raise RefusedError(404, "that client is not connected")
+        return connection
+
+    def kick(self, client_id: str) -> None:
+        """End a client's connection; its session lives on as the client has asked."""
+        connection = self.connection(client_id)
+        with self.turn():
+            connection.end(ReasonCode.ADMINISTRATIVE_ACTION, "disconnected by an operator")
+
+    async def publish(self, request: PublishRequest) -> Published:
+        """Publish, and answer when what has to be kept is kept."""
+        message = self._message(request)
+        with self.turn() as broker:
+            if message.retain and not broker.retained.keep(message):
+                raise RefusedError(507, "there is no room for another retained message")
+            routed = broker.router.publish(message)
+        if message.qos or message.retain:
+            await self._kept()
+        return Published(bool(routed & ROUTED_MATCHED), bool(routed & ROUTED_REFUSED))
+
+    def _message(self, request: PublishRequest) -> Message:
+        limits = self.broker.limits
+        if request.payload and request.payload_base64 is not None:
+            raise RefusedError(400, "payload and payload_base64 exclude each other")
+        payload = request.payload.encode() if request.payload_base64 is None else request.payload_base64
+        try:
+            validate_topic(
+                request.topic, bytes_max=limits.topic_bytes_max, levels_max=limits.topic_levels_max
+            )
+        except ProtocolError as error:
+            raise RefusedError(400, f"topic: {error.detail}") from error
+        if request.topic.startswith("$SYS/"):
+            raise RefusedError(400, "topic: $SYS is the broker's own")
+        if len(payload) + len(request.topic.encode()) > limits.packet_bytes_max:
+            raise RefusedError(413, "the message is larger than packet_bytes_max")
+        if (request.qos or request.retain) and self.broker.hub.store.is_failing:
+            raise RefusedError(503, "the store can't be written")
+        expires_at_s = self._clock_s() + request.expiry_s if request.expiry_s else 0.0
+        return Message(request.topic.encode(), payload, request.qos, request.retain, b"", expires_at_s)
+
+    async def _kept(self) -> None:
+        """Wait until the store has kept every turn so far."""
+        kept = asyncio.get_running_loop().create_future()
+        self.broker.hub.store.commit([], lambda: None if kept.done() else kept.set_result(None))
+        await kept

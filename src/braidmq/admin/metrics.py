@@ -1,0 +1,91 @@
+"""The broker's numbers for Prometheus. They are read when asked for; nothing is counted twice."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+
+import braidmq
+from braidmq.admin.desk import Desk
+from braidmq.broker.census import Census
+from braidmq.broker.hub import DROP_NAMES
+
+LAG_PROBE_S: Final = 0.25
+LAG_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Metrics:
+    """One broker's numbers, and how late its loop is."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._census = Census()
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._lag_s = Histogram(
+            "braidmq_loop_lag_seconds",
+            "How much later than asked the event loop runs something",
+            buckets=LAG_BUCKETS_S,
+            registry=self._registry,
+        )
+
+    async def watch_lag(self) -> None:
+        """Ask the loop again and again to do something at a time, and note how late it is. Never returns."""
+        while True:
+            due_s = time.monotonic() + LAG_PROBE_S
+            await asyncio.sleep(LAG_PROBE_S)
+            self._lag_s.observe(max(0.0, time.monotonic() - due_s))
+
+    async def text(self) -> bytes:
+        """All numbers in Prometheus's text format."""
+        self._census = await self._desk.census()
+        return generate_latest(self._registry)
+
+    def describe(self) -> list[Metric]:
+        """Nothing is known before it is asked for."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """What the registry asks for: the broker's numbers as of now."""
+        yield InfoMetricFamily("braidmq_build", "The broker's version", {"version": braidmq.__version__})
+        yield from self._counters()
+        yield from self._gauges()
+
+    def _counters(self) -> Iterator[Metric]:
+        counts = self._desk.broker.hub.counters()
+        for name, what in (
+            ("publishes_received", "PUBLISH packets that clients have sent"),
+            ("publishes_sent", "PUBLISH packets sent to clients"),
+            ("bytes_received", "Bytes that clients have sent"),
+            ("bytes_sent", "Bytes sent to clients"),
+        ):
+            yield CounterMetricFamily(f"braidmq_{name}", what, counts[name])
+        dropped = CounterMetricFamily(
+            "braidmq_messages_dropped", "Messages that did not reach who wanted them", labels=["reason"]
+        )
+        for reason in DROP_NAMES:
+            dropped.add_metric([reason], counts[f"dropped_{reason}"])
+        yield dropped
+        collections = sum(generation["collections"] for generation in gc.get_stats())
+        yield CounterMetricFamily("braidmq_gc_collections", "Runs of the garbage collector", collections)
+
+    def _gauges(self) -> Iterator[Metric]:
+        broker, census = self._desk.broker, self._census
+        for name, what, value in (
+            ("uptime_seconds", "Time since the start", self._desk.health().uptime_s),
+            ("connections", "Network connections, also before CONNECT", len(broker.connections)),
+            ("clients_connected", "Sessions whose client is connected", census.connected),
+            ("sessions", "Sessions, also of clients that are away", census.sessions),
+            ("subscriptions", "Subscriptions of all sessions", census.subscriptions),
+            ("retained_messages", "Retained messages", len(broker.retained)),
+            ("retained_bytes", "Bytes of retained messages", broker.retained.held_bytes),
+            ("in_flight_messages", "QoS 1 and 2 deliveries not yet acknowledged", census.in_flight_messages),
+            ("queued_messages", "QoS 1 and 2 deliveries that wait for their client", census.queued_messages),
+            ("queued_bytes", "Bytes of deliveries that wait for their client", census.queued_bytes),
+            ("store_failing", "1 while the store can't be written", int(broker.hub.store.is_failing)),
+        ):
+            yield GaugeMetricFamily(f"braidmq_{name}", what, value)
