@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
-from braidmq.broker.access import BuiltInGate
 from braidmq.broker.broker import Broker
 from braidmq.broker.connection import Connection
 from braidmq.broker.message import Message
 from braidmq.broker.restoring import living, restore
+from braidmq.broker.system_topics import SystemTopics
 from braidmq.broker.wills import PendingWill
 from braidmq.config import Config, StoreConfig
 from braidmq.errors import ConfigError
+from braidmq.net.aside import Aside
+from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
 from braidmq.net.stream import Turn, clock_s
 from braidmq.store import MemoryStore, Store
@@ -49,8 +51,10 @@ async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -
     # The store's thread reports what is kept; what was held for that leaves at once.
     store = open_store(config.store, lambda report: loop.call_soon_threadsafe(_reported, report, turn))
     broker = make_broker(config, store)
+    SystemTopics(broker, clock_s())
     _tame_garbage_collector()
     turn = Turn(broker, loop)
+    broker.run_aside = aside = Aside(turn, loop)
     servers: list[Listening] = []
     addresses = []
     admin: AdminServer | None = None
@@ -69,6 +73,7 @@ async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -
     finally:
         if admin is not None:
             await admin.stop()
+        aside.stop()
         await _stop(broker, turn, servers)
 
 
@@ -107,8 +112,7 @@ def open_store(config: StoreConfig, post: Callable[[Callable[[], None]], object]
 
 def make_broker(config: Config, store: Store) -> Broker:
     """The broker core that a configuration asks for, with what the store has kept."""
-    gate = BuiltInGate(config.auth.credentials(), allow_anonymous=config.auth.lets_strangers_in)
-    broker = Broker(config.limits, store, gate, _client_id, _log_closed)
+    broker = Broker(config.limits, store, make_gate(config), _client_id, _log_closed)
     if isinstance(store, DurableStore):
         restore(broker, store.load(Message, PendingWill), clock_s())
         store.checkpoint_from(partial(living, broker))

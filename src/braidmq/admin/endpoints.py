@@ -168,14 +168,13 @@ async def retained(call: Call) -> Page[RetainedView]:
         raise RefusedError(400, f"filter: {error.detail}") from error
     with desk.turn() as broker:
         matching = broker.retained.matching(call.query["filter"].encode())
-    messages = {message.topic: message for message in matching}
     beginning = after[0].encode() if after is not None else b""
-    found = await smallest(messages, limit + 1, beginning.__lt__)
-    views = [
-        retained_view(messages[topic], broker.hub.now, with_payload=call.query["payload"])
-        for topic in found[:limit]
-    ]
-    return Page(views, cursor_of(found[limit - 1].decode()) if len(found) > limit else None)
+    found = await smallest(
+        matching, limit + 1, lambda message: message.topic > beginning, lambda message: message.topic
+    )
+    shown = call.query["payload"]
+    views = [retained_view(message, broker.hub.now, with_payload=shown) for message in found[:limit]]
+    return Page(views, cursor_of(views[-1].topic) if len(found) > limit else None)
 
 
 async def groups(call: Call) -> Page[GroupView]:

@@ -81,7 +81,7 @@ class Metrics:
             ("clients_connected", "Sessions whose client is connected", census.connected),
             ("sessions", "Sessions, also of clients that are away", census.sessions),
             ("subscriptions", "Subscriptions of all sessions", census.subscriptions),
-            ("retained_messages", "Retained messages", len(broker.retained)),
+            ("retained_messages", "Retained messages, those of $SYS included", len(broker.retained)),
             ("retained_bytes", "Bytes of retained messages", broker.retained.held_bytes),
             ("in_flight_messages", "QoS 1 and 2 deliveries not yet acknowledged", census.in_flight_messages),
             ("queued_messages", "QoS 1 and 2 deliveries that wait for their client", census.queued_messages),

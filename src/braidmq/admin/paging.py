@@ -8,13 +8,13 @@ Cost: O(n) a page, at most SLICE_KEYS keys at a stretch.
 import asyncio
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-SLICE_KEYS: Final = 5_000
+SLICE_KEYS: Final = 2_000
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1_000
 
-Key = TypeVar("Key", str, bytes)
+T = TypeVar("T")
 
 
 def cursor_of(*parts: str) -> str:
@@ -31,13 +31,15 @@ def parts_of(cursor: str, count: int) -> list[str]:
     return parts
 
 
-async def smallest(keys: Collection[Key], count: int, wanted: Callable[[Key], bool]) -> list[Key]:
-    """The `count` smallest of the wanted keys, in order. `keys` may change while this waits."""
-    pending = list(keys)
-    best: list[Key] = []
+async def smallest(
+    entries: Collection[T], count: int, wanted: Callable[[T], bool], key: Callable[[T], Any] | None = None
+) -> list[T]:
+    """The `count` smallest of the wanted entries, in order. `entries` may change while this waits."""
+    pending = list(entries)
+    best: list[T] = []
     for start in range(0, len(pending), SLICE_KEYS):
         best += filter(wanted, pending[start : start + SLICE_KEYS])
-        best.sort()
+        best.sort(key=key)
         del best[count:]
         await asyncio.sleep(0)
     return best

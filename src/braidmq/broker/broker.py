@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, Final
 
+from braidmq.access.verdicts import Admitted, Refused
 from braidmq.broker.access import Gate
 from braidmq.broker.connection import Connection, Shell
 from braidmq.broker.hub import Hub
@@ -26,6 +27,9 @@ from braidmq.topics import validate_topic
 from braidmq.wire import V5, V31, V311, Connack, Connect, Packet, Properties, ReasonCode
 
 RETAINED_SWEEP_S: Final = 60.0
+
+
+Aside = Callable[[Callable[[], Admitted | Refused], Callable[[Admitted | Refused], None]], None]
 
 
 def asked_expiry(packet: Connect) -> int:
@@ -52,6 +56,8 @@ class Broker:
         self.retained = RetainedMessages(self.hub)
         self.sessions: dict[str, Session] = {}
         self.connections: set[Connection] = set()
+        # Where a decision that takes long is made; None: in the next turn, which is good enough for tests.
+        self.run_aside: Aside | None = None
         self.noted_wills: set[str] = set()  # client ids whose will the store has
         self._make_client_id = make_client_id
         self._on_closed = on_closed
@@ -98,6 +104,8 @@ class Broker:
             validate_topic(
                 packet.will.topic, bytes_max=limits.topic_bytes_max, levels_max=limits.topic_levels_max
             )
+            if packet.will.topic.startswith("$SYS/"):
+                raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "a will below $SYS, which is the broker's own")
             if len(packet.will.properties.user_properties) > limits.properties_max:
                 raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many user properties in the will")
             if packet.will.retain and not limits.retained_messages_max:

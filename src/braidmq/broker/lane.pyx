@@ -57,6 +57,7 @@ cdef enum:
     QUOTA_EXCEEDED = 0x97
     RETAIN_NOT_SUPPORTED = 0x9A
 
+    DOLLAR = 0x24
     RIGHTS_CACHED_MAX = 4096
     # Packets handled in Python, some ten microseconds each, before other connections have their turn.
     SLOW_PACKETS_AT_A_STRETCH = 64
@@ -338,6 +339,8 @@ cdef class Lane(Outlet):
         if self.run.count == 0 or topic_bytes != self.run.topic_bytes or memcmp(
             body + 2, self.run.topic, topic_bytes
         ) != 0:
+            if body[2] == DOLLAR:  # perhaps the broker's own, which is looked into on the general way
+                return False
             topic = PyBytes_FromStringAndSize(<char*>body + 2, topic_bytes)
             found = <void*>PyDict_GetItem(self.router.routes, topic)
             if found == NULL:  # not yet known to be a valid topic
@@ -543,6 +546,9 @@ cdef class Lane(Outlet):
         return 0
 
     cdef bint may_publish_to(self, bytes topic) except -1:
+        if PyBytes_AS_STRING(topic)[0] == DOLLAR and topic.startswith(b"$SYS/"):  # the broker's own
+            self.hub.drop(DROP_NOT_AUTHORIZED, 1)
+            return False
         if self.rights is None:
             return True
         allowed = self.rights.get(topic)

@@ -1,22 +1,26 @@
 """Retained messages: at most one a topic, bounded in number and bytes, gone when they expire."""
 
 import heapq
+from typing import Final
 
 from braidmq.broker.hub import Hub
 from braidmq.broker.message import Message
 from braidmq.store.records import RETAINED
 from braidmq.topics import TopicTree
 
+OWN_PREFIX: Final = b"$SYS/"
+
 
 class RetainedMessages:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._tree = TopicTree()
+        self._own = TopicTree()  # the broker's, under $SYS: outside the limits and the store
         self._expiries: list[tuple[float, bytes]] = []
         self.held_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._tree)
+        return len(self._tree) + len(self._own)
 
     def keep(self, message: Message) -> bool:
         """Keep the message in place of its topic's last one (empty: delete it); False if there is no room."""
@@ -38,6 +42,10 @@ class RetainedMessages:
         self._remember(message.topic, message)
         return True
 
+    def keep_own(self, message: Message) -> None:
+        """Keep a message of the broker itself, on a topic below $SYS."""
+        self._own.set(message.topic, message)
+
     def restore(self, message: Message) -> None:
         """Put back a message that was retained before a restart. Nothing is noted."""
         self._tree.set(message.topic, message)
@@ -50,8 +58,12 @@ class RetainedMessages:
         return list(self._tree.items())
 
     def get(self, topic: bytes) -> Message | None:
-        found: Message | None = self._tree.get(topic)
+        found: Message | None = self._tree_of(topic).get(topic)
         return found
+
+    def _tree_of(self, path: bytes) -> TopicTree:
+        """Where a topic is, or all that a filter can match: no wildcard matches a first level with a $."""
+        return self._own if path.startswith(OWN_PREFIX) else self._tree
 
     def _has_room(self, message: Message, former: Message | None) -> bool:
         limits = self._hub.limits
@@ -63,12 +75,12 @@ class RetainedMessages:
     def matching(self, filter: bytes) -> list[Message]:
         """All retained messages whose topic matches."""
         self.expire()
-        found: list[Message] = self._tree.find(filter)
+        found: list[Message] = self._tree_of(filter).find(filter)
         return found
 
     def is_current(self, message: Message) -> bool:
         """Whether the message is still the one its topic retains."""
-        return self._tree.get(message.topic) is message
+        return self.get(message.topic) is message
 
     def expire(self) -> None:
         """Forget the messages whose expiry has passed. Cost: O(log n) for each of them."""
