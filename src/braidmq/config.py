@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import inspect
@@ -51,6 +52,16 @@ def format_verifier(credential: Credential) -> str:
         b64encode(part).decode() for part in (credential.salt, credential.stored_key, credential.server_key)
     )
     return f"{METHOD}${credential.iterations}:{salt}${stored}:{server}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, as configured, is this machine and can't be reached from others."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Listener(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,12 +105,7 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,6 +149,39 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = {}
 
+    password_file: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="A file of users and hashes of their passwords, as `braidmq passwd FILE NAME` writes it.",
+    )] | None = None
+    jwt_key_file: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="A file with the key that JSON Web Tokens are checked with: a public key in PEM, or for "
+        "HS256 the shared secret. A client gives its token as its password.",
+    )] | None = None
+    jwt_algorithm: Annotated[Literal["HS256", "RS256", "ES256"], msgspec.Meta(
+        description="The algorithm of the tokens; others aren't accepted.",
+    )] = "RS256"
+    jwt_audience: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="The audience that a token has to be for (`aud`).",
+    )] | None = None
+    jwt_issuer: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="The issuer that a token has to be from (`iss`).",
+    )] | None = None
+    jwt_user_claim: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="The claim of a token that names the user.",
+    )] = "sub"
+    http_url: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="Where to ask by POST whether a client may come in. https, or http on this machine.",
+    )] | None = None
+    http_timeout_ms: Annotated[int, msgspec.Meta(
+        ge=1, le=60_000,
+        description="How long that service may take; without an answer the client isn't let in.",
+    )] = 3_000
+
     def credentials(self) -> dict[str, Credential]:
         """What the broker needs to know of each user."""
         return {name: parse_verifier(verifier) for name, verifier in self.scram_users.items()}
@@ -150,7 +189,7 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def knows_anybody(self) -> bool:
         """Whether there is a way for a client to say who it is."""
-        return bool(self.scram_users)
+        return bool(self.scram_users or self.password_file or self.jwt_key_file or self.http_url)
 
     @property
     def lets_strangers_in(self) -> bool:
@@ -487,6 +526,20 @@ def _refuse_contradictions(config: Config) -> None:
     for listener in config.listeners:
         _refuse_doubtful_listener(listener, auth)
     auth.credentials()
+    if auth.http_url is not None:
+        _refuse_doubtful_url(auth.http_url)
+
+
+def _refuse_doubtful_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"[auth] http_url: {url!r} is no URL") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"[auth] http_url: expected https://host/path, got {url!r}")
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise ConfigError("[auth] http_url: passwords would cross the network unencrypted; use https")
 
 
 def _refuse_doubtful_listener(listener: Listener, auth: AuthConfig) -> None:

@@ -1,47 +1,26 @@
 """Who is let in, and what they may do: the questions that the broker asks, and the answers it understands.
 
-The broker asks a `Gate`. The one built in lets everybody do everything, and checks SCRAM-SHA-256 users when
-there are any.
+The broker asks a `Gate`. The one built in asks its authenticators one after the other, runs SCRAM-SHA-256 for
+the users who have it, and lets everybody do everything once they are in.
 """
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-import msgspec
-
+from braidmq.access.verdicts import (
+    Admitted,
+    Authenticator,
+    Challenge,
+    Claim,
+    Pending,
+    Refused,
+    Slow,
+    Verdict,
+    Visitor,
+)
 from braidmq.scram import METHOD, Credential, ScramError, ScramServer
 from braidmq.wire import Connect, ReasonCode
-
-
-class Admitted(msgspec.Struct, frozen=True):
-    """The client is who it says it is; `user` is None for an anonymous one."""
-
-    user: str | None = None
-    data: bytes | None = None  # authentication data for the last word to the client
-
-
-class Refused(msgspec.Struct, frozen=True):
-    """The client is not let in."""
-
-    reason: int
-    detail: str
-
-
-class Challenge(msgspec.Struct, frozen=True):
-    """The client has to answer `data` before it is decided."""
-
-    data: bytes
-
-
-class Visitor(msgspec.Struct, frozen=True):
-    """What the network knows of a client before it says anything."""
-
-    peer: str  # its address and port
-    certified_user: str | None = None  # whom its verified TLS certificate names
-
-
-Verdict = Admitted | Refused | Challenge
 
 
 class Exchange(Protocol):
@@ -85,8 +64,32 @@ class ScramExchange:
         return Admitted(self._server.username, final)
 
 
+def _ask(authenticators: Sequence[Authenticator], claim: Claim) -> Admitted | Refused | Pending:
+    """The first decision; from the first slow authenticator on, the rest is asked where it may take time."""
+    for index, authenticator in enumerate(authenticators):
+        found = authenticator.judge(claim)
+        if isinstance(found, Slow):
+            return _pending(found, authenticators[index + 1 :], claim)
+        if found is not None:
+            return found
+    return Refused(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "the user name or the password is wrong")
+
+
+def _pending(slow: Slow, rest: Sequence[Authenticator], claim: Claim) -> Pending:
+    return Pending(lambda: slow.work() or _decide(rest, claim))
+
+
+def _decide(authenticators: Sequence[Authenticator], claim: Claim) -> Admitted | Refused:
+    found = _ask(authenticators, claim)
+    return found.work() if isinstance(found, Pending) else found
+
+
 class BuiltInGate:
-    """Everybody may do everything, once let in. Users, if any are configured, come in by SCRAM-SHA-256."""
+    """Everybody may do everything, once let in.
+
+    A client certificate is enough; else the authenticators are asked in turn, until one decides. A client
+    that claims nothing is anonymous. Users with a SCRAM credential come in by SCRAM-SHA-256.
+    """
 
     checks_topics = False
 
@@ -94,10 +97,12 @@ class BuiltInGate:
         self,
         users: Mapping[str, Credential] | None = None,
         *,
+        authenticators: Sequence[Authenticator] = (),
         allow_anonymous: bool = True,
         make_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18),
     ) -> None:
         self._users = dict(users or {})
+        self._authenticators = tuple(authenticators)
         self._allow_anonymous = allow_anonymous
         self._make_nonce = make_nonce
         self._decoy_key = make_nonce().encode()  # one for all exchanges, so that a name's decoy never changes
@@ -105,6 +110,10 @@ class BuiltInGate:
     def admit(self, connect: Connect, visitor: Visitor) -> Verdict:
         if visitor.certified_user is not None:
             return Admitted(visitor.certified_user)
+        claims_something = connect.username is not None or connect.password is not None
+        if self._authenticators and claims_something:
+            claim = Claim(connect.client_id, connect.username, connect.password, visitor.peer)
+            return _ask(self._authenticators, claim)
         if not self._allow_anonymous:
             return Refused(ReasonCode.NOT_AUTHORIZED, "anonymous clients are not let in")
         return Admitted(None)

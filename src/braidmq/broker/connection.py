@@ -9,7 +9,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from braidmq.broker.access import Admitted, Challenge, Exchange, Refused, Verdict, Visitor
+from braidmq.access.verdicts import Admitted, Challenge, Pending, Refused, Verdict, Visitor
+from braidmq.broker.access import Exchange
 from braidmq.broker.lane import Lane
 from braidmq.broker.message import Message
 from braidmq.broker.outlet import Outlet
@@ -82,6 +83,7 @@ class Connection(Lane):
         self.keep_alive_s = 0
         self._pauses = 0
         self._is_throttled = False
+        self._awaits_verdict = False
         self._timer: Timer | None = broker.timers.set(
             hub.now + hub.limits.connect_timeout_s, self._connect_timed_out
         )
@@ -155,8 +157,31 @@ class Connection(Lane):
                     self._admitted(user, data)
             case Challenge(data=data):
                 self.send(Auth(ReasonCode.CONTINUE_AUTHENTICATION, self._auth_properties(data)))
+            case Pending(work=work):
+                self._await_verdict(work)
             case Refused(reason=reason, detail=detail):
                 raise ProtocolError(reason, detail)
+
+    def _await_verdict(self, work: "Callable[[], Admitted | Refused]") -> None:
+        """Read no more until it is decided; the time for CONNECT runs on."""
+        self._awaits_verdict = True
+        self.is_parked = True
+        self._pause()
+        if self.broker.run_aside is None:
+            self.shell.defer(lambda: self._decided(work()))
+        else:
+            self.broker.run_aside(work, self._decided)
+
+    def _decided(self, verdict: Admitted | Refused) -> None:
+        self._awaits_verdict = False
+        if self.state is State.CLOSED:
+            return
+        try:
+            self._judge(verdict)
+        except ProtocolError as error:
+            self.fail(error)
+        else:
+            self._go_on()
 
     def _auth_properties(self, data: bytes | None) -> Properties:
         assert self.connect is not None
@@ -285,7 +310,7 @@ class Connection(Lane):
 
     def take_a_rest(self) -> None:
         """The client has made much work: the others come first, the rest of its input in the next turn."""
-        if self.state is not State.CLOSED:
+        if self.state is not State.CLOSED and not self._awaits_verdict:
             self._pause()
             self.shell.defer(self._go_on)
 
