@@ -29,9 +29,10 @@ app = App(
     help_epilogue="braidmq COMMAND --help tells more about a command.",
 )
 # Named, not imported: a command's module is loaded when the command is run, so that each starts fast.
-COMMANDS: Final = ("serve", "pub", "sub", "demo", "passwd", "info", "sim")
+COMMANDS: Final = ("serve", "pub", "sub", "demo", "passwd", "check-config", "info", "sim")
 for _command in COMMANDS:
-    app.command(f"braidmq.cli.{_command}:{_command}")
+    _module = _command.replace("-", "_")
+    app.command(f"braidmq.cli.{_module}:{_module}", name=_command)
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
