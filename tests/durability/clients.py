@@ -31,7 +31,9 @@ TICK_S = 0.05
 class Wire:
     """One connection after another; `is_up` is False when the broker has gone."""
 
-    def __init__(self, client_id: str, *, properties: Properties = FOR_EVER, will: Will | None = None) -> None:
+    def __init__(
+        self, client_id: str, *, properties: Properties = FOR_EVER, will: Will | None = None
+    ) -> None:
         self.client_id = client_id
         self.properties = properties
         self.will = will
@@ -90,7 +92,9 @@ class Wire:
 class Publisher(Wire):
     """Numbers its messages, sends again what wasn't acknowledged, and knows what was."""
 
-    def __init__(self, client_id: str, qos: int, topic: str, *, window: int = 20, retain: bool = False) -> None:
+    def __init__(
+        self, client_id: str, qos: int, topic: str, *, window: int = 20, retain: bool = False
+    ) -> None:
         super().__init__(client_id)
         self.qos = qos
         self.topic = topic

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from braidmq.broker.broker import Broker
 from braidmq.broker.message import Message
 from braidmq.broker.restoring import living
-from braidmq.store.records import AWAY, QUEUED, RETAINED, SESSION_ENDED, WILL, Record
+from braidmq.store.records import AWAY, QUEUED, RECEIVED, RETAINED, SENT, SESSION_ENDED, WILL, Record
 from braidmq.wire import (
     Connect,
     Disconnect,
@@ -26,7 +26,7 @@ from braidmq.wire import (
 from tests.broker.world import Client, World
 
 CLIENT_IDS = ("a", "b", "c", "passing")
-PASSING = "passing"  # its session never lasts; it is in no shared group, whose members inherit from each other
+PASSING = "passing"  # its session never lasts; it joins no shared group, whose members inherit from it
 TOPICS = ("t", "t/u", "x")
 WILL_TOPIC = "w"  # no shared filter matches it, because whose turn it is in a group is not kept
 FILTERS = ("t", "t/#", "#", "w", "$share/g/t/#", "$share/g/t")
@@ -88,7 +88,9 @@ steps = st.one_of(
         Come, client_ids, st.booleans(), st.sampled_from((50, 0xFFFFFFFF)),
         st.sampled_from((None, 0, 5)), st.sampled_from((1, 2, 100)),
     ),
-    st.builds(Go, client_ids, st.sampled_from(("goodbye", "goodbye with will", "for good", "vanish", "vanish"))),
+    st.builds(
+        Go, client_ids, st.sampled_from(("goodbye", "goodbye with will", "for good", "vanish", "vanish"))
+    ),
     st.builds(
         Want, client_ids, st.sampled_from(FILTERS), st.integers(0, 2), st.sampled_from((0, 7)), st.booleans()
     ),
@@ -232,7 +234,18 @@ def plain(record: Record) -> object:
 
 
 def picture(broker: Broker) -> list[object]:
-    """All of a broker that lasts, as comparable values."""
+    """All of a broker that lasts, as comparable values. Of sequence numbers only the order counts."""
     broker.retained.expire()
-    parts = [plain(record) for part in living(broker) for record in part]
-    return sorted((part for part in parts if part[0] != SESSION_ENDED), key=repr)  # type: ignore[index]
+    parts = [ranked(part) for part in living(broker)]
+    found = [plain(record) for part in parts for record in part if record[0] != SESSION_ENDED]
+    return sorted(found, key=repr)
+
+
+def ranked(part: list[Record]) -> list[Record]:
+    """One session's records with each sequence number replaced by its rank."""
+    order = sorted(record[2] for record in part if record[0] == QUEUED)
+    rank = {sequence: position for position, sequence in enumerate(order)}
+    return [
+        (*record[:2], rank[record[2]], *record[3:]) if record[0] in (QUEUED, SENT, RECEIVED) else record
+        for record in part
+    ]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from braidmq.wire import Properties, Publish, Will
+from braidmq.wire import Disconnect, Properties, Publish, Will
 from tests.durability.clients import FOR_EVER, Publisher, Subscriber, Wire, run
 from tests.support.broker import Broker
 
@@ -165,8 +165,9 @@ def test_expiries_go_on_while_the_broker_is_dead(data: Path) -> None:
             wire.connect(node.port)
         assert run([brief, lasting], lambda: brief.granted > 0 < lasting.granted)
         assert run([publisher], lambda: publisher.connack is not None)
-        brief.close()
-        lasting.close()
+        for wire in (brief, lasting):
+            wire.send(Disconnect())
+        assert run([brief, lasting], lambda: not brief.is_up and not lasting.is_up)
         for packet_id, expiry_s in ((1, 1), (2, 1000)):
             publisher.open[packet_id] = packet_id
             properties = Properties(message_expiry_s=expiry_s)

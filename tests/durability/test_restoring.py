@@ -65,7 +65,7 @@ def play(history: list[object]) -> tuple[Play, KeepingStore]:
     return played, store
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories)
 def test_replaying_the_records_gives_the_live_broker(history: list[object]) -> None:
     played, store = play(history)
@@ -78,7 +78,7 @@ def test_replaying_the_records_gives_the_live_broker(history: list[object]) -> N
         session.check()
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories)
 def test_a_checkpoint_says_the_same_as_all_the_records(history: list[object]) -> None:
     played, _ = play(history)

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from braidmq.store.codec import Decoder, Encoder
 from braidmq.store.directory import DataDirectory
 from braidmq.store.loading import Loader
-from braidmq.store.log import HEADER, framed
+from braidmq.store.log import HEADER
 from braidmq.store.records import CHECKPOINTED, Record
 from braidmq.store.state import State
 from braidmq.store.writer import Kept, LogWriter
@@ -49,6 +49,7 @@ class DurableStore:
         tell: Callable[[str], None] = lambda sentence: None,
         file_bytes: int = FILE_BYTES,
     ) -> None:
+        self.is_failing = False  # a plain attribute, because every publish asks for it
         self._directory = DataDirectory(directory)
         self._post = post
         self._tell = tell
@@ -88,7 +89,11 @@ class DurableStore:
         self._number = loader.numbers[-1] if loader.numbers else 0
         self._grown_bytes = loader.held_bytes
         self._writer = LogWriter(
-            path, syncs=self._durability == "fsync", on_kept=self._on_kept, tell=self._tell
+            path,
+            syncs=self._durability == "fsync",
+            on_kept=self._on_kept,
+            on_failing=self._set_failing,
+            tell=self._tell,
         )
         self._begin_file()
         self._must_checkpoint = loader.has_salvaged
@@ -103,16 +108,11 @@ class DurableStore:
 
     # ---- the broker's turns --------------------------------------------------------------------------
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether nothing can be kept at present."""
-        return self._writer is not None and self._writer.is_failing
-
     def commit(self, records: list[Record], kept: Kept) -> None:
         if not records and not self._outstanding:
             kept()
             return
-        written = self._write(self._encoder.encode(records), kept)
+        written = self._write(self._encoder.frame(records), kept)
         if self._checkpoint is None and self._is_checkpoint_due():
             self._begin_checkpoint()
         if self._checkpoint is not None and not self.is_failing:
@@ -124,10 +124,9 @@ class DurableStore:
             self._tell(f"{self._directory.path}: the last turns could not be written; none was acknowledged")
         self._directory.close()
 
-    def _write(self, payload: bytes, kept: Kept) -> int:
-        """Append a payload (an empty one just waits its turn); how many bytes that takes."""
+    def _write(self, frame: bytes, kept: Kept) -> int:
+        """Append a frame (an empty one just waits its turn); how many bytes that takes."""
         assert self._writer is not None, "load() comes first"
-        frame = framed(payload) if payload else b""
         self._outstanding += 1
         self._writer.write(frame, kept)
         self._file_bytes += len(frame)
@@ -142,6 +141,9 @@ class DurableStore:
         self._file_bytes = HEADER.size
         self._encoder.begin_file()
         self._writer.begin_file(self._number, self._oldest)
+
+    def _set_failing(self, is_failing: bool) -> None:
+        self.is_failing = is_failing
 
     def _on_kept(self, reports: list[Kept]) -> None:
         self._post(lambda: self._report(reports))
@@ -171,11 +173,11 @@ class DurableStore:
         assert self._writer is not None
         spent_bytes = 0
         for records in self._checkpoint:
-            spent_bytes += self._write(self._encoder.encode(records, sharing=True), _nobody_waits)
+            spent_bytes += self._write(self._encoder.frame(records, sharing=True), _nobody_waits)
             if spent_bytes >= budget_bytes:
                 self._checkpoint_bytes += spent_bytes
                 return
-        self._write(self._encoder.encode([(CHECKPOINTED, self._checkpoint_from)]), _nobody_waits)
+        self._write(self._encoder.frame([(CHECKPOINTED, self._checkpoint_from)]), _nobody_waits)
         self._writer.drop_before(self._checkpoint_from)
         self._oldest = self._checkpoint_from
         self._living_bytes = self._checkpoint_bytes + spent_bytes

@@ -1,9 +1,10 @@
 """The files of the store: numbered logs of turns, each with its length and checksum.
 
 A file is a header and then frames: a marker, the payload's length, a CRC-32 over length and payload, the
-payload. A frame is there wholly or not at all, so a turn is too. Only the end of the newest file can be
-torn by a crash, because a file is never written again once there is a newer one; anything else that can't be
-read is damage. Nothing that was acknowledged can be in a torn end: it had not been written.
+payload (`Encoder.frame` writes them). A frame is there wholly or not at all, so a turn is too. Only the end
+of the newest file can be torn by a crash, because a file is never written again once there is a newer one;
+anything else that can't be read is damage. Nothing that was acknowledged can be in a torn end: it had not
+been written.
 
 Rejected: SQLite and LMDB, which cost several times as much a message (docs/decisions/store-engine.md).
 """
@@ -43,11 +44,6 @@ def numbers_in(directory: Path) -> list[int]:
 def header(number: int, oldest: int) -> bytes:
     plain = HEADER.pack(MAGIC, VERSION, number, oldest, 0)[:-4]
     return plain + struct.pack("<I", zlib.crc32(plain))
-
-
-def framed(payload: bytes) -> bytes:
-    length = len(payload).to_bytes(4, "little")
-    return b"".join((MARKER, length, zlib.crc32(payload, zlib.crc32(length)).to_bytes(4, "little"), payload))
 
 
 def read_header(data: memoryview, path: Path) -> Header | None:

@@ -2,7 +2,7 @@
 
 While one group is being written the next one gathers. A write that fails is tried again until it succeeds,
 at the same place in the file; nothing behind it is written before, and nothing of it is reported as kept. So
-a full disk delays promises and breaks none. `is_failing` tells the broker to refuse what would have to wait.
+a full disk delays promises and breaks none.
 """
 
 import os
@@ -21,9 +21,8 @@ Kept = Callable[[], None]
 
 
 class LogWriter:
-    """Writes on its own thread; `on_kept` is given the callbacks of whole groups, on that thread.
-
-    `tell` is called with a sentence, on that thread too, when writing begins to fail and when it works again.
+    """Writes on its own thread, and calls these on it: `on_kept` with the callbacks of a whole group;
+    `on_failing` and `tell` (with a sentence) when writing begins to fail and when it works again.
     """
 
     def __init__(
@@ -32,12 +31,14 @@ class LogWriter:
         *,
         syncs: bool,
         on_kept: Callable[[list[Kept]], None],
+        on_failing: Callable[[bool], None],
         tell: Callable[[str], None],
     ) -> None:
         self.is_failing = False
         self._directory = directory
         self._syncs = syncs
         self._on_kept = on_kept
+        self._on_failing = on_failing
         self._tell = tell
         self._actions: SimpleQueue[Callable[[], object] | tuple[bytes, Kept] | None] = SimpleQueue()
         self._descriptor = -1
@@ -108,7 +109,8 @@ class LogWriter:
         return not self._gives_up.is_set()
 
     def _append_all(self, frames: list[bytes], reports: list[Kept]) -> None:
-        if reports and self._insist(partial(self._append, b"".join(frames))):
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        if reports and self._insist(partial(self._append, data)):
             self._on_kept(reports)
 
     def _append(self, data: bytes) -> None:
@@ -133,6 +135,7 @@ class LogWriter:
             else:
                 if self.is_failing:
                     self.is_failing = False
+                    self._on_failing(False)
                     self._tell(f"{self._path}: can be written again")
                 return True
         return False
@@ -140,6 +143,7 @@ class LogWriter:
     def _failed(self, error: OSError) -> None:
         if not self.is_failing:
             self.is_failing = True
+            self._on_failing(True)
             self._tell(
                 f"{self._path}: can't be written: {error.strerror}. QoS 1 and 2 are refused until it can; "
                 "make room on the disk, or look after it"
