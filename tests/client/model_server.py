@@ -58,7 +58,7 @@ class ModelServer:
         self.unanswered = 0  # QoS 1 and 2 from the client on this connection that we have not answered
         self.sent_now: set[int] = set()  # identifiers that count against the client's receive maximum
         self.client_receive_maximum = 65_535
-        self._reader = FrameReader(1 << 20)
+        self._reader = FrameReader(1 << 28)
         self._out = bytearray()
 
     def lose_session(self) -> None:

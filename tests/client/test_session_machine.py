@@ -214,6 +214,9 @@ class ForgetfulServer(Conversation):
                 # The session is new for both: acknowledgements of what came before have no address.
                 self.held.clear()
 
+    def the_inbox_is_bounded_by_our_receive_maximum(self) -> None:
+        """Not here: what a forgotten session delivered is kept, because nobody will deliver it again."""
+
     @invariant()
     def qos2_arrives_at_most_once(self) -> None:
         if hasattr(self, "server"):

@@ -14,6 +14,7 @@ cdef class AckLedger:
     cdef readonly uint64_t head             # ordinal of the oldest entry that is not answered yet
     cdef readonly uint64_t tail             # ordinal that the next message gets
     cdef readonly Py_ssize_t receive_maximum
+    cdef Py_ssize_t limit                   # what is enforced on this connection
     cdef bint with_reasons                  # MQTT 5
     cdef readonly set unreleased            # QoS 2 identifiers after our PUBREC, before the server's PUBREL
     cdef readonly set unreleased_earlier    # the same from earlier connections: they use up no receive maximum

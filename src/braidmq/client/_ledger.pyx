@@ -22,7 +22,7 @@ cdef enum:
 
 cdef class AckLedger:
     def __cinit__(self, Py_ssize_t receive_maximum, bint with_reasons):
-        self.receive_maximum = receive_maximum
+        self.receive_maximum = self.limit = receive_maximum
         self.with_reasons = with_reasons
         self.unreleased = set()
         self.unreleased_earlier = set()
@@ -44,8 +44,8 @@ cdef class AckLedger:
         """A message has come; gives its ordinal."""
         cdef Entry* entry
         cdef uint64_t ordinal = self.tail
-        if <Py_ssize_t>(ordinal - self.head) + len(self.unreleased) >= self.receive_maximum:
-            raise ProtocolError(RECEIVE_MAXIMUM_EXCEEDED, f"more than {self.receive_maximum} messages unanswered")
+        if <Py_ssize_t>(ordinal - self.head) + len(self.unreleased) >= self.limit:
+            raise ProtocolError(RECEIVE_MAXIMUM_EXCEEDED, f"more than {self.limit} messages unanswered")
         if ordinal - self.head > self.mask:
             self.grow()
         entry = &self.ring[ordinal & self.mask]
@@ -121,6 +121,14 @@ cdef class AckLedger:
             if entry.qos == 2:
                 found.append((ordinal, entry.packet_id, bool(entry.acknowledged), entry.reason))
         return found
+
+    def connected(self, bint resumed):
+        """A connection begins.
+
+        On a resumed session Mosquitto (2.0.11) does not count what it delivers again, and sends a full window
+        on top of it. Insisting would end every such connection, for ever; twice the maximum is a bound too.
+        """
+        self.limit = self.receive_maximum * 2 if resumed else self.receive_maximum
 
     def abandon(self):
         """The connection is gone: nothing that is open can be answered any more."""

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, Unpack
+from weakref import WeakKeyDictionary
 
 from braidmq.client._batch import Message, MessageBatch
 from braidmq.client.aio_connector import Connector
@@ -43,16 +44,17 @@ class Client:
     def __init__(self, addresses: str | Iterable[str], **choices: Unpack[OptionChoices]) -> None:
         self.options = make_options(choices)
         self.session = Session(self.options)
-        self._connector = Connector(self.session, addresses, self.options, self._handle)
         self._link: Link | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._ended = False
         self._end_cause: Exception | None = None
-        self._online = asyncio.Event()  # there is a connection, or there never will be
+        self._online = asyncio.Event()  # set when a connection comes, or never will
+        self._connector = Connector(self.session, addresses, self.options, self._handle)
         self._arrived = asyncio.Event()  # messages came, or none ever will
         self._window = asyncio.Semaphore(self.options.pending_publishes_max)
         self._window_tokens: set[int] = set()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._given: WeakKeyDictionary[asyncio.Task[Any], MessageBatch] = WeakKeyDictionary()  # to be acked
         self._reauthenticated: asyncio.Future[None] | None = None
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -73,6 +75,8 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None:
+            self._acknowledge_given()
         await self.close()
 
     async def close(self, reason: int = 0, properties: Properties = NO_PROPERTIES) -> None:
@@ -89,7 +93,7 @@ class Client:
 
     @property
     def connected(self) -> bool:
-        return self.session.connected
+        return self._link is not None and self.session.connected
 
     @property
     def client_id(self) -> str:
@@ -102,8 +106,9 @@ class Client:
 
     async def wait_connected(self) -> None:
         """Until there is a connection; raises ClientClosedError if there will be none."""
-        while not self.session.connected:
+        while not self.connected:
             self._check_open()
+            self._online.clear()
             await self._online.wait()
 
     # -- publishing ---------------------------------------------------------------------------------------
@@ -120,7 +125,7 @@ class Client:
     ) -> PublishResult:
         """QoS 0: returns when the message is on its way. QoS 1 and 2: when the server has acknowledged it."""
         packet = make_publish(topic, payload, qos, retain, properties)
-        if qos == 0 and self._link is not None and self.session.connected and self._link.writable.is_set():
+        if qos == 0 and self._sendable():
             self._submit(packet)  # nothing to wait for
             return NO_ANSWER
         self._check_open()
@@ -159,10 +164,10 @@ class Client:
     async def _submit_when_possible(self, packet: Publish) -> int:
         """Waits for room and hands the message to the session; gives the token of its answer, 0 for QoS 0."""
         if packet.qos == 0:
-            while not (self.session.connected and self._link is not None and self._link.writable.is_set()):
+            while not self._sendable():
                 await self.wait_connected()
-                if self._link is not None:
-                    await self._link.writable.wait()
+                assert self._link is not None
+                await self._link.writable.wait()
             return self._submit(packet)
         await self._window.acquire()
         try:
@@ -173,6 +178,10 @@ class Client:
             raise
         self._window_tokens.add(token)
         return token
+
+    def _sendable(self) -> bool:
+        """Whether bytes can leave now without piling up."""
+        return self._link is not None and self.session.connected and self._link.writable.is_set()
 
     def _submit(self, packet: Publish) -> int:
         token = self.session.publish(packet)
@@ -227,21 +236,22 @@ class Client:
     def messages(self) -> Messages:
         """`async for message in client.messages()`: ends when the client is closed.
 
-        Without manual_ack, a message is acknowledged when the next one is asked for: an exception in the
-        body leaves it unacknowledged.
+        Without manual_ack, a message is acknowledged when the same task asks for the next one, in this loop
+        or another, or leaves `async with` in peace: an exception in the body leaves it unacknowledged.
         """
-        return Messages(self, not self.options.manual_ack)
+        return Messages(lambda: self.next_batch(1))
 
     def batches(self, max_messages: int = 10_000, max_wait_s: float = 0.0) -> Batches:
         """`async for batch in client.batches()`: never an empty batch.
 
         After the first message, waits up to `max_wait_s` for the batch to fill. Without manual_ack, a batch
-        is acknowledged when the next one is asked for.
+        is acknowledged as `messages` does it.
         """
-        return Batches(self, max_messages, max_wait_s, not self.options.manual_ack)
+        return Batches(lambda: self.next_batch(max_messages, max_wait_s))
 
     async def next_batch(self, max_messages: int, max_wait_s: float = 0.0) -> MessageBatch | None:
-        """The next messages, acknowledged by nobody; None when the client was closed and all are taken."""
+        """The next messages; None when the client was closed and all are taken."""
+        self._acknowledge_given()
         while not self.session.queued_messages:
             if self._ended:
                 if self._end_cause is not None:
@@ -251,8 +261,16 @@ class Client:
         if max_wait_s > 0:
             await self._gather(max_messages, max_wait_s)
         batch = self.session.take_batch(max_messages, self)
+        if not self.options.manual_ack:
+            self._given[current_task()] = batch
         self._regulate()
         return batch
+
+    def _acknowledge_given(self) -> None:
+        """What this task got last is dealt with."""
+        batch = self._given.pop(current_task(), None)
+        if batch is not None:
+            self.acknowledge(batch)
 
     async def _arrival(self) -> None:
         self._arrived.clear()
@@ -286,7 +304,6 @@ class Client:
 
     def _went_offline(self, error: ClientError) -> None:
         self._link = None
-        self._online.clear()
         self._settle_reauthentication(error)
 
     # -- events of the session ----------------------------------------------------------------------------
@@ -396,3 +413,9 @@ class Client:
             if isinstance(error, ClientError):
                 raise
             raise RequestTimeoutError(f"no answer to the {what} within {limit_s:g} s") from None
+
+
+def current_task() -> "asyncio.Task[Any]":
+    task = asyncio.current_task()
+    assert task is not None, "the client must be used inside a task"
+    return task

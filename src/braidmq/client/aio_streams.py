@@ -1,50 +1,40 @@
-"""`async for` over what a client receives."""
+"""`async for` over what a client receives. No loop keeps anything back, so leaving one loses no message."""
 
-from typing import Protocol, Self
+from collections.abc import Awaitable, Callable
+from typing import Self
 
 from braidmq.client._batch import Message, MessageBatch
 
-
-class Source(Protocol):
-    """The part of a client that the loops need."""
-
-    async def next_batch(self, max_messages: int, max_wait_s: float = 0.0) -> MessageBatch | None: ...
-
-    def acknowledge(self, delivery: Message | MessageBatch, reason: int = 0) -> None: ...
+Next = Callable[[], Awaitable[MessageBatch | None]]  # None: there will be no more
 
 
 class Batches:
     """Batch after batch; see `Client.batches`."""
 
-    def __init__(self, source: Source, max_messages: int, max_wait_s: float, auto_ack: bool) -> None:
-        self._source = source
-        self._auto_ack = auto_ack
-        self._max_messages = max_messages
-        self._max_wait_s = max_wait_s
-        self._last: MessageBatch | None = None
+    def __init__(self, ask: Next) -> None:
+        self._ask = ask
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> MessageBatch:
-        if self._last is not None and self._auto_ack:
-            self._source.acknowledge(self._last)
-        self._last = None
-        batch = await self._source.next_batch(self._max_messages, self._max_wait_s)
+        batch = await self._ask()
         if batch is None:
             raise StopAsyncIteration
-        self._last = batch
         return batch
 
 
 class Messages:
-    """Message after message; see `Client.messages`. Takes one at a time, so leaving the loop loses none."""
+    """Message after message; see `Client.messages`."""
 
-    def __init__(self, source: Source, auto_ack: bool) -> None:
-        self._batches = Batches(source, 1, 0.0, auto_ack)
+    def __init__(self, ask_one: Next) -> None:
+        self._ask_one = ask_one
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Message:
-        return (await self._batches.__anext__())[0]
+        batch = await self._ask_one()
+        if batch is None:
+            raise StopAsyncIteration
+        return batch[0]

@@ -11,7 +11,6 @@ A lost connection is found and replaced inside the next call. While it is being 
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -72,6 +71,9 @@ class BlockingClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None:
+            with self._lock:
+                self._acknowledge_last()
         self.close()
 
     def open(self) -> None:
@@ -207,17 +209,20 @@ class BlockingClient:
         """The next messages; an empty batch if none came within `timeout_s` (None: wait for ever).
 
         Takes what is there at once; after the first message, waits up to `max_wait_s` for the batch to fill.
-        Without manual_ack, a batch is acknowledged when the next one is asked for.
+        Without manual_ack, a batch is acknowledged when the next is asked for, or `with` is left in peace.
         """
         with self._lock:
             self._acknowledge_last()
             if not self.session.queued_messages:
                 self._check_open()
-            self._fill(1, None if timeout_s is None else time.monotonic() + timeout_s)
-            if self.session.queued_messages:
-                # What is there is given out first; the error that ends the client is for the next call.
-                with suppress(ClientClosedError):
+            try:
+                self._fill(1, None if timeout_s is None else time.monotonic() + timeout_s)
+                if self.session.queued_messages:
                     self._fill(max_messages, time.monotonic() + max_wait_s)
+            except ClientClosedError:
+                # What is there is given out first; the error that ended the client is for the next call.
+                if not self.session.queued_messages:
+                    raise
             self._last_batch = self.session.take_batch(max_messages, self)
             return self._last_batch
 

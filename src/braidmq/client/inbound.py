@@ -66,6 +66,7 @@ class Inbound:
             self._held.clear()
             self._held_by_ordinal.clear()
             self.ledger.forget()
+        self.ledger.connected(resumed)
         self.scanner.fast = True
 
     def _forget_untaken(self) -> None:

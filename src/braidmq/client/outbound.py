@@ -77,7 +77,6 @@ class Outbound:
             self._forget_session()
         for packet_id in self._unreleased:
             self._send(Pubrel(packet_id))  # [MQTT-4.4.0-1]
-        self.pump()
 
     def _forget_session(self) -> None:
         """The server knows none of our packet identifiers any more."""
@@ -171,4 +170,3 @@ class Outbound:
             self._emit(Failed(token, PublishRefusedError(answer.reason, answer.properties)))
         else:
             self._emit(Completed(token, answer))
-        self.pump()

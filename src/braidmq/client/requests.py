@@ -85,7 +85,6 @@ class Requests:
         self._connected = True
         if restore:
             self._queued.extendleft(reversed(self._restoring_requests()))
-        self.pump()
 
     def _restoring_requests(self) -> list[Request]:
         """Neighbours with the same properties share a SUBSCRIBE: an identifier holds for a whole packet."""

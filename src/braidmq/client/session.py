@@ -222,7 +222,11 @@ class Session:
         before = self._inbound.inbox.count
         self._now = now
         self._guarded(lambda: self._handle_frames(data))
-        self._flush_acknowledgements()
+        if self.state is State.CONNECTED:
+            # Requests first: a publisher that uses up every packet identifier must not shut them out.
+            self._requests.pump()
+            self._outbound.pump()
+            self._flush_acknowledgements()
         received = self._inbound.inbox.count - before
         if received > 0:
             self._events.append(MessagesReceived(received))
@@ -282,10 +286,11 @@ class Session:
         if kind == PacketType.PUBLISH and self.state is State.CONNECTED:
             self._inbound.publish(first_byte, body)
             return
+        packet = decode(first_byte, body, self.options.version)
         states, handler = self._handlers.get(kind, ((), None))
         if handler is None or self.state not in states:
-            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, f"packet type {kind} must not come now")
-        handler(decode(first_byte, body, self.options.version))
+            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} must not come now")
+        handler(packet)
 
     def _guarded(self, action: Callable[[], None]) -> None:
         try:
