@@ -71,12 +71,13 @@ cdef class Turn:
         cdef list dirty
         self.is_scheduled = False
         self.hub.end_turn()
-        while self.hub.dirty:
-            dirty = self.hub.dirty[:]
-            self.hub.dirty.clear()
-            for connection in dirty:
-                connection.is_dirty = False
-                (<Link>connection.shell).flush()
+        dirty = self.hub.dirty[:]
+        self.hub.dirty.clear()
+        for connection in dirty:
+            connection.is_dirty = False
+            (<Link>connection.shell).flush()
+        if self.hub.dirty:  # room was made, and used: the next turn writes it, after the others' input
+            self.begun()
         if self.broker.timers.next_at_s != self.wake_up_at_s:
             self._set_wake_up()
 
