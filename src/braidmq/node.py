@@ -114,7 +114,9 @@ def make_broker(config: Config, store: Store) -> Broker:
     """The broker core that a configuration asks for, with what the store has kept."""
     broker = Broker(config.limits, store, make_gate(config), _client_id, _log_closed)
     if isinstance(store, DurableStore):
+        gc.disable()  # a million messages come to be, and none of them goes
         restore(broker, store.load(Message, PendingWill), clock_s())
+        gc.enable()
         store.checkpoint_from(partial(living, broker))
         if broker.sessions or len(broker.retained):
             log.info("restored", sessions=len(broker.sessions), retained=len(broker.retained))
