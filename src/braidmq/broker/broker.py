@@ -70,6 +70,7 @@ class Broker:
         """Somebody has connected."""
         self.hub.now = now
         connection = Connection(self.hub, self.router, self, shell, peer)
+        connection.takes_fast_lane = self.router.observer is None
         self.connections.add(connection)
         return connection
 
@@ -122,6 +123,8 @@ class Broker:
         self._adopt_wishes(session, packet)
         connection.keep_alive(keep_alive_s)
         self.answer(connection, Connack(is_resumed, ReasonCode.SUCCESS, properties))
+        if self.router.observer is not None:
+            self.router.observer.connected(connection, is_resumed)
         receive_maximum = packet.properties.receive_maximum or UINT16_CEILING
         session.attach(connection, min(receive_maximum, self.limits.inflight_max))
 
@@ -209,6 +212,8 @@ class Broker:
         self.connections.discard(connection)
         self._watched_outlets.discard(connection)
         session = connection.session
+        if was_open and self.router.observer is not None:
+            self.router.observer.disconnected(session.client_id, why)
         if was_open and session.outlet is connection:
             session.detach()
             self.settle_absence(session)

@@ -253,6 +253,9 @@ class Connection(Lane):
         self.close(detail)
 
     def _refuse_connect(self, reason: int, detail: str) -> None:
+        if self.router.observer is not None:
+            client_id = self.connect.client_id if self.connect is not None else None
+            self.router.observer.connect_refused(client_id, reason, detail)
         # MQTT 3 has words for few refusals; a malformed CONNECT is answered by closing [MQTT-3.1.4-1].
         if self.version == V5:
             if self.fits(CONNACK_BYTES):

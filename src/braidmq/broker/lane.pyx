@@ -156,6 +156,13 @@ cdef int translate_frames(const unsigned char* frames, Py_ssize_t size, bint to_
     return 0
 
 
+cdef bint forbid(Lane lane, bytes topic) except -1:
+    lane.hub.drop(DROP_NOT_AUTHORIZED, 1)
+    if lane.router.observer is not None:
+        lane.router.observer.forbidden(lane.session.client_id, topic)
+    return False
+
+
 cdef class Lane(Outlet):
     def __init__(self, hub, Router router not None):
         self.router = router
@@ -459,6 +466,8 @@ cdef class Lane(Outlet):
         return self.mark()
 
     cdef bint settled(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1:
+        if self.router.observer is not None:
+            self.router.observer.acknowledged(self.session, first, packet_id, reason)
         if first == PUBACK:
             self.session.puback(packet_id, reason)
         elif first == PUBREC:
@@ -484,6 +493,8 @@ cdef class Lane(Outlet):
         read_publish(first, body, body_bytes, self.is_v5, &incoming)
         message = self.read_message(&incoming)
         self.hub.publishes_received += 1
+        if self.router.observer is not None:
+            self.router.observer.received(message, incoming.packet_id)
         if message.qos == 0:
             return self.take_qos0(message)
         if message.qos == 1:
@@ -547,8 +558,7 @@ cdef class Lane(Outlet):
 
     cdef bint may_publish_to(self, bytes topic) except -1:
         if PyBytes_AS_STRING(topic)[0] == DOLLAR and topic.startswith(b"$SYS/"):  # the broker's own
-            self.hub.drop(DROP_NOT_AUTHORIZED, 1)
-            return False
+            return forbid(self, topic)
         if self.rights is None:
             return True
         allowed = self.rights.get(topic)
@@ -556,9 +566,7 @@ cdef class Lane(Outlet):
             if len(self.rights) >= RIGHTS_CACHED_MAX:
                 self.rights.clear()
             allowed = self.rights[topic] = bool(self.may_publish(topic))
-        if not allowed:
-            self.hub.drop(DROP_NOT_AUTHORIZED, 1)
-        return allowed
+        return True if allowed else forbid(self, topic)
 
     cdef int take_qos0(self, Message message) except -1:
         if self.may_publish_to(message.topic):

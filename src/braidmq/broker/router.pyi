@@ -1,6 +1,7 @@
 from braidmq.broker.hub import Hub
 from braidmq.broker.message import Message
 from braidmq.broker.session import Session, Target
+from braidmq.broker.tracing import Tracer
 from braidmq.topics import FilterTrie
 
 class Subscription:
@@ -60,6 +61,7 @@ class Fanout:
     def groups(self) -> list[Group]: ...
 
 class Router:
+    observer: Tracer | None
     def __init__(self, hub: Hub) -> None: ...
     @property
     def trie(self) -> FilterTrie: ...

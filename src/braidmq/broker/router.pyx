@@ -230,6 +230,8 @@ cdef class Router:
         cdef Fanout fanout = self.find(message.topic)
         if message.qos == 2 and not self.can_keep(fanout, message, publisher):
             self.hub.drop(DROP_QUEUE_FULL, 1)
+            if self.observer is not None:
+                self.observer.refused(message, "queue_full")
             return ROUTED_MATCHED | ROUTED_REFUSED
         return self.deliver_all(fanout, message, publisher)
 
@@ -238,13 +240,17 @@ cdef class Router:
         cdef Group group
         cdef int result = 0
         cdef Outcome outcome
+        cdef bint observed = self.observer is not None
         for target in fanout.targets:
             if target.spares_publisher and target.session is publisher:
                 target = target.own  # [MQTT-3.8.3-3] No Local
                 if target is None:
                     continue
             result |= ROUTED_MATCHED
-            outcome = target.session.deliver(message, target, message.retain and target.retain_as_published)
+            if observed:
+                outcome = self.deliver_observed(target, message)
+            else:
+                outcome = target.session.deliver(message, target, message.retain and target.retain_as_published)
             if outcome == REFUSED:
                 result |= ROUTED_REFUSED
             elif outcome == DELIVERED_FULL:
@@ -252,9 +258,22 @@ cdef class Router:
                 self.full_outlet = target.session.outlet
         for group in fanout.groups:
             result |= ROUTED_MATCHED
-            if group.deliver(message) == REFUSED:
+            if observed:
+                target = group.choose(message.qos)
+                outcome = NOT_DELIVERED if target is None else self.deliver_observed(target, message)
+            else:
+                outcome = group.deliver(message)
+            if outcome == REFUSED:
                 result |= ROUTED_REFUSED
         return result
+
+    cdef Outcome deliver_observed(self, Target target, Message message) except *:
+        """As `Session.deliver`, with somebody who looks on."""
+        cdef Outcome outcome
+        self.observer.delivering(target.session)
+        outcome = target.session.deliver(message, target, message.retain and target.retain_as_published)
+        self.observer.delivered(message, target.session, target.group)
+        return outcome
 
     cdef bint can_keep(self, Fanout fanout, Message message, Session publisher) except -1:
         cdef Target target

@@ -29,6 +29,9 @@ def subscribe(connection: "Connection", packet: Subscribe) -> None:
             reasons.append(subscription.qos)
             added.append((subscription, is_new))
     connection.broker.answer(connection, Suback(packet.packet_id, tuple(reasons)))  # [MQTT-3.8.4-6]
+    if connection.router.observer is not None:
+        for request, reason in zip(packet.subscriptions, reasons, strict=True):
+            connection.router.observer.subscribed(connection.session.client_id, request.filter, reason)
     for subscription, is_new in added:
         _send_retained(connection, subscription, is_new)
 
@@ -82,6 +85,9 @@ def _send_retained(connection: "Connection", subscription: Subscription, is_new:
 def unsubscribe(connection: "Connection", packet: Unsubscribe) -> None:
     reasons = tuple(_remove(connection, filter) for filter in packet.filters)
     connection.broker.answer(connection, Unsuback(packet.packet_id, reasons))
+    if connection.router.observer is not None:
+        for filter, reason in zip(packet.filters, reasons, strict=True):
+            connection.router.observer.unsubscribed(connection.session.client_id, filter, reason)
 
 
 def _remove(connection: "Connection", filter: str) -> int:
