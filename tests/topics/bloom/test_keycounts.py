@@ -80,16 +80,14 @@ def test_depths() -> None:
     assert (counts.plus_depths, counts.hash_depths, counts.end_depths) == (0b10, 0, 0b1000)
 
 
-def test_shallow_prefixes_come_shortest_first() -> None:
+def test_paths_are_told_from_ends() -> None:
     counts = KeyCounts(SEED)
-    for filter in (b"a/b/c/d/e", b"x/y/z"):
+    for filter in (b"a/b/c", b"x/#"):
         counts.add(filter)
-    one = {path_key([b"a"], SEED), path_key([b"x"], SEED)}
-    two = {path_key([b"a", b"b"], SEED), path_key([b"x", b"y"], SEED)}
-    found = counts.shallow_prefixes(2, 100)
-    assert (set(found[:2]), set(found[2:])) == (one, two)
-    assert len(counts.shallow_prefixes(3, 3)) == 3
-    assert {counts.depth_of(key) for key in two} == {2}
+    paths = {path_key(levels, SEED) for levels in ([b"a"], [b"a", b"b"], [b"x"])}
+    assert set(counts.paths(counts.keys())) == paths
+    counts.discard(b"a/b/c")
+    assert counts.paths(paths) == [path_key([b"x"], SEED)]
 
 
 def test_filters_beyond_the_greatest_depth_can_be_removed() -> None:

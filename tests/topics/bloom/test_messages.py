@@ -16,6 +16,7 @@ from braidmq.topics.bloom.messages import (
     Delta,
     DepthMasks,
     Kind,
+    apply_delta,
     encode_delta,
     encode_snapshot,
     open_message,
@@ -53,7 +54,9 @@ def a_snapshot() -> bytes:
 
 def a_delta() -> bytes:
     return encode_delta(
-        Delta(3, 10, [1, 2, 3], list(range(0, 900, 30)), [7, 8, 4000], DepthMasks(1, 2, 3), [11]), BLOCKS)
+        Delta(3, 10, [1, 2, 3], list(range(0, 900, 30)), [7, 8, 4000], DepthMasks(1, 2, 3), [11], [12]),
+        BLOCKS,
+    )
 
 
 def test_a_snapshot_comes_back_whole() -> None:
@@ -71,24 +74,27 @@ def test_a_snapshot_comes_back_whole() -> None:
     raised=st.sets(st.integers(0, BLOCKS * 512 - 1), min_size=1, max_size=60),
     cleared=st.sets(st.integers(0, BLOCKS * 512 - 1), max_size=60),
     masks=st.none() | st.builds(DepthMasks, *[st.integers(0, 2**64 - 1)] * 3),
-    known_false=st.none() | st.lists(st.integers(0, 2**64 - 1), max_size=4),
+    false_added=st.lists(st.integers(0, 2**64 - 1), max_size=4),
+    false_removed=st.lists(st.integers(0, 2**64 - 1), max_size=4),
 )
 def test_a_delta_comes_back_in_its_shorter_form(
     keys: list[int],
     raised: set[int],
     cleared: set[int],
     masks: DepthMasks | None,
-    known_false: list[int] | None,
+    false_added: list[int],
+    false_removed: list[int],
 ) -> None:
-    delta = Delta(1, 2, keys, sorted(raised), sorted(cleared), masks, known_false)
+    delta = Delta(1, 2, keys, sorted(raised), sorted(cleared), masks, false_added, false_removed)
     message = encode_delta(delta, BLOCKS)
     back = read_delta(open_message(message), BLOCKS)
     assert bool(back.added_keys) != bool(back.set_positions)
     assert list(back.added_keys) in ([], keys)
     assert list(back.set_positions) in ([], sorted(raised))
-    assert (back.masks, back.known_false) == (masks, known_false)
+    assert back.masks == masks
+    assert (list(back.false_added), list(back.false_removed)) == (false_added, false_removed)
     assert list(back.cleared_positions) == sorted(cleared)
-    assert len(message) <= 13 + 1 + 24 + 40 + len(keys) * 8 + 5 + len(cleared) * 3
+    assert len(message) <= 13 + 1 + 24 + 80 + len(keys) * 8 + 5 + len(cleared) * 3
 
 
 @pytest.mark.parametrize("message", [a_snapshot(), a_delta()], ids=["snapshot", "delta"])
@@ -128,8 +134,9 @@ def read_either(message: bytes) -> object:
         (sealed(a_snapshot()[:-4] + b"x"), "bytes, 1025 are there"),
         (resealed(a_delta(), 9, b"\x80"), "unknown parts 0x80"),
         (sealed(a_delta()[:-4] + b"x"), "1 bytes follow"),
-        (sealed(struct.pack("<IIB", 1, 1, 2) + b"\x10\x01\x00\x01\xff"), "can't be read"),
-        (sealed(struct.pack("<IIB", 1, 1, 2) + b"\x08\xff\xff\xff\xff\x0f\x03\x02ab"), "were promised"),
+        (sealed(struct.pack("<IIB", 1, 1, 2) + b"\x20\x01\x00\x01\xff"), "can't be read"),
+        (sealed(struct.pack("<IIB", 1, 1, 2) + b"\x10\xff\xff\xff\xff\x0f\x03\x02ab"), "were promised"),
+        (sealed(struct.pack("<IIB", 1, 1, 2) + b"\x08\xff\xff\xff\xff\x0f"), "cut short"),
         (sealed(struct.pack("<IIB", 1, 1, 2) + b"\x04\xff\xff\xff\xff\x0f"), "cut short"),
     ],
 )
@@ -164,6 +171,15 @@ def test_any_bytes_are_read_or_refused(data: bytes, header: bytes) -> None:
         except BraidError:
             refused = True
         assert refused <= receiver.may_match(b"anything/at/all")
+
+
+def test_a_delta_that_makes_the_known_false_list_too_long_changes_nothing() -> None:
+    filter = some_filter()
+    before = filter.bits
+    flood = Delta(3, 10, [1, 2, 3], false_added=range(100, 100 + KNOWN_FALSE_MAX))
+    with pytest.raises(InterestError, match="more than 4096"):
+        apply_delta(flood, filter)
+    assert (filter.bits, len(filter.known_false)) == (before, 3)
 
 
 @given(st.data())

@@ -16,6 +16,7 @@ from braidmq.topics.bloom import (
     PrefixFilter,
     RemoteInterest,
 )
+from braidmq.topics.bloom.local import BITS_PER_KEY
 from braidmq.topics.bloom.sizing import blocks_for
 from tests.topics.bloom.strategies import random_filter, random_topic
 
@@ -279,7 +280,7 @@ def test_resizing_in_idle_moments() -> None:
     while owner.advance(5):
         pass
     assert not owner.resizing
-    assert owner.filter.blocks >= blocks_for(30, 22)
+    assert owner.filter.blocks >= blocks_for(30, BITS_PER_KEY)
     if owner.dirty:
         owner.flush()
     owner.check()
@@ -298,7 +299,7 @@ def test_shrinking_leaves_room_to_grow() -> None:
         del filters[-50:]
         owner.flush()
     assert owner.filter.blocks == large // 2
-    assert owner.keys * 22 < owner.filter.blocks * 512 * 0.55
+    assert owner.keys * BITS_PER_KEY < owner.filter.blocks * 512 * 0.55
     owner.check()
 
 

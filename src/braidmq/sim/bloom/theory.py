@@ -1,8 +1,8 @@
 """What the averages should be, and the two that the paper prints.
 
 Each of n_t subscriptions has wildcards with probability p, and then one of the N patterns that have a literal
-level. For a topic that nothing matches, BF asks 2^(n+1) - 1 times; BFP once, and once for every pattern in use;
-the proposal three times, and three times more for every k such that some filter begins with k times `+`.
+level. For a topic that nothing matches, BF asks 2^(n+1) - 1 times; BFP once, and once for every pattern in
+use; the proposal three times, and three times more for every k such that some filter begins with k times `+`.
 """
 
 import math

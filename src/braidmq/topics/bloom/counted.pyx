@@ -60,15 +60,19 @@ cdef class CountedFilter:
                 (set_positions if self.filter.lines[position >> 6] & bit else cleared).append(position)
         return 0
 
-    def false_terminals(self, KeyCounts counts not None, nodes) -> list:
+    def false_ends(self, KeyCounts counts not None, paths) -> list:
         """Keys that a search below these paths would take for the end of a filter, wrongly."""
-        cdef uint64_t node, plus, key
+        cdef uint64_t path
+        cdef uint64_t ends[3]
         cdef list found = []
-        for node in nodes:
-            plus = extend(node, PLUS_TOKEN)
-            for key in (extend(node, HASH_TOKEN), extend(node, END_TOKEN), extend(plus, END_TOKEN)):
-                if self.filter.contains(key) and not counts.present(key):
-                    found.append(key)
+        cdef int index
+        for path in paths:
+            ends[0] = extend(path, HASH_TOKEN)
+            ends[1] = extend(path, END_TOKEN)
+            ends[2] = extend(extend(path, PLUS_TOKEN), END_TOKEN)
+            for index in range(3):
+                if self.filter.contains(ends[index]) and not counts.present(ends[index]):
+                    found.append(ends[index])
         return found
 
 

@@ -139,15 +139,15 @@ class InterestIndex(SlicedFilter):
     def _apply(self, column: Column, delta: Delta) -> None:
         if column.staged is not None:
             apply_delta(delta, column.staged)
+        elif delta.false_added or delta.false_removed:
+            column.known_false = delta.known_false_after(column.known_false)
+            self._refresh_known_false()
         if column.staged is None or column.rows_written:
             self.write_keys(column.slot, column.blocks, delta.added_keys)
             self.write_positions(column.slot, column.blocks, delta.set_positions, True)
             self.write_positions(column.slot, column.blocks, delta.cleared_positions, False)
         if column.staged is None and delta.masks is not None:
             self.set_depths(column.slot, delta.masks.plus, delta.masks.hash, delta.masks.end)
-        if column.staged is None and delta.known_false is not None:
-            column.known_false = list(delta.known_false)
-            self._refresh_known_false()
 
     def _load(self, column: Column, filter: PrefixFilter, blocks_max: int) -> None:
         if filter.blocks > self.blocks:

@@ -5,7 +5,7 @@ from braidmq.topics.bloom.hashing cimport FilterKeys
 cdef struct KeyEntry:
     uint64_t key
     uint32_t own        # filters that end with this key
-    uint32_t through    # filters that pass it; the upper bits hold the depth of a shallow prefix
+    uint32_t through    # filters that pass it; the highest bit marks a path, below which filters go on
 
 cdef class KeyCounts:
     cdef KeyEntry* entries      # open addressing, linear probing; an empty slot has both counts 0
@@ -18,6 +18,7 @@ cdef class KeyCounts:
     cdef uint32_t end_filters[64]   # filters that end after d levels
 
     cdef bint present(self, uint64_t key) noexcept nogil
+    cdef bint is_path(self, uint64_t key) noexcept nogil
     cdef Py_ssize_t slot_of(self, uint64_t key) noexcept nogil
     cdef int grow(self) except -1
     cdef void remove_slot(self, Py_ssize_t slot) noexcept nogil

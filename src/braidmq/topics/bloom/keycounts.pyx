@@ -18,9 +18,8 @@ from braidmq.topics.bloom.hashing cimport (
 
 cdef enum:
     SLOTS_MIN = 64
-    DEPTH_SHIFT = 29            # through: 29 bits of count below 3 bits of depth
-    SHALLOW_DEPTH_MAX = 7
-    THROUGH_COUNT = 0x1FFFFFFF
+    THROUGH_COUNT = 0x7FFFFFFF
+    PATH_FLAG = 0x80000000
 
 
 cdef inline bint ends_filter(int kind) noexcept nogil:
@@ -62,8 +61,8 @@ cdef class KeyCounts:
                 entry.through = 0
                 self.used += 1
                 appeared.append(item.key)
-                if item.kind == PREFIX_KEY and item.depth <= SHALLOW_DEPTH_MAX:
-                    entry.through = <uint32_t>item.depth << DEPTH_SHIFT
+                if item.kind == PREFIX_KEY:
+                    entry.through = PATH_FLAG
             if ends_filter(item.kind):
                 entry.own += 1
             else:
@@ -124,25 +123,10 @@ cdef class KeyCounts:
                     count += 1
         return found
 
-    def shallow_prefixes(self, int depth_max, Py_ssize_t limit) -> list:
-        """Up to `limit` keys of prefixes of at most `depth_max` levels (7 are known), the shortest first."""
-        cdef list found = []
-        cdef KeyEntry* entry
-        cdef Py_ssize_t slot
-        cdef int depth
-        for depth in range(1, min(depth_max, SHALLOW_DEPTH_MAX) + 1):
-            for slot in range(self.slots):
-                entry = &self.entries[slot]
-                if entry.through >> DEPTH_SHIFT == <uint32_t>depth and not is_empty(entry):
-                    if len(found) == limit:
-                        return found
-                    found.append(entry.key)
-        return found
-
-    def depth_of(self, uint64_t key) -> int:
-        """Levels of a shallow prefix; 0 for any other key."""
-        cdef KeyEntry* entry = &self.entries[self.slot_of(key)]
-        return 0 if is_empty(entry) else entry.through >> DEPTH_SHIFT
+    def paths(self, keys) -> list:
+        """Those of the keys below which filters go on."""
+        cdef uint64_t key
+        return [key for key in keys if self.is_path(key)]
 
     @property
     def plus_depths(self) -> int:
@@ -162,6 +146,11 @@ cdef class KeyCounts:
 
     cdef bint present(self, uint64_t key) noexcept nogil:
         return not is_empty(&self.entries[self.slot_of(key)])
+
+    cdef bint is_path(self, uint64_t key) noexcept nogil:
+        """Whether the key is there and filters go on below it."""
+        cdef const KeyEntry* entry = &self.entries[self.slot_of(key)]
+        return not is_empty(entry) and entry.through & PATH_FLAG != 0
 
     cdef Py_ssize_t slot_of(self, uint64_t key) noexcept nogil:
         """The key's slot, or the empty one where it would go. Low bits are taken: keys are well mixed."""

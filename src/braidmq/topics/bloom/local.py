@@ -12,8 +12,9 @@ as a snapshot of a new epoch. One pass over the key table at the start isn't spl
 keys).
 
 Bits that are set by accident stay set: one unlucky pattern under a path that every topic visits would make
-the filter match everything for as long as it lives. So the owner tests the ends that searches meet most
-(wildcard-only filters, `#` and ends below short prefixes) and sends the false ones by name.
+the filter match everything for as long as it lives. So the owner tests the ends that a search may meet below
+every path it holds (`#`, the path's own end, `+`), and sends the false ones by name. What can't be tested is
+a topic's own last level; that, and little else, is where wrong answers come from.
 """
 
 from array import array
@@ -36,11 +37,9 @@ from braidmq.topics.bloom.messages import (
 from braidmq.topics.bloom.prefix import PrefixFilter
 from braidmq.topics.bloom.sizing import blocks_for, keys_capacity
 
-BITS_PER_KEY = 22
+# A filter has between these and twice as many bits a key.
+BITS_PER_KEY = 18
 HASHES = 10
-# Ends are tested below prefixes of so many levels; deeper ones are met by too few topics to matter.
-CHECKED_DEPTH_MAX = 3
-CHECKED_PREFIXES_MAX = 65_536
 # Keys that one flush moves to a filter of a new size.
 REBUILD_KEYS_PER_FLUSH = 4096
 _SEQUENCE_MAX = 0xFFFF_FFFF
@@ -76,16 +75,24 @@ class Rebuild:
     """A filter of another size, on its way to replace the present one."""
 
     target: CountedFilter
+    counts: KeyCounts
     keys: "array[int]"
-    moved: int = 0
+    done: int = 0
+    """Keys that were counted, and after the last of them, on top of that, keys that were checked."""
     meanwhile: NetChange = field(default_factory=NetChange)
+    known_false: set[int] = field(default_factory=set)
 
     def advance(self, keys_max: int) -> bool:
-        """Move some keys; True once the target holds what the owner holds."""
-        step = self.keys[self.moved:self.moved + keys_max]
-        self.target.apply(step, (), report=False)
-        self.moved += len(step)
-        if self.moved < len(self.keys):
+        """Count or check some keys; True once the target holds what the owner holds."""
+        checked = self.done - len(self.keys)
+        if checked < 0:
+            step = self.keys[self.done:self.done + keys_max]
+            self.target.apply(step, (), report=False)
+        else:
+            step = self.keys[checked:checked + keys_max]
+            self.known_false.update(self.target.false_ends(self.counts, self.counts.paths(step)))
+        self.done += len(step)
+        if self.done < 2 * len(self.keys):
             return False
         self.target.apply(self.meanwhile.added, self.meanwhile.removed, report=False)
         return True
@@ -108,6 +115,7 @@ class LocalInterest:
         self._blocks_min = blocks_for(expected_keys, bits_per_key)
         self._counted = CountedFilter(self._blocks_min, hashes, seed)
         self._pending = NetChange()
+        self._known_false: set[int] = set()
         self._rebuild: Rebuild | None = None
         self._epoch = epoch
         self._sequence = 0
@@ -171,12 +179,13 @@ class LocalInterest:
         raised, cleared = self._counted.apply(change.added, change.removed, report=report)
         self._snapshot_due |= not report
         masks = self._update_masks()
-        known_false = self._update_known_false(change.added)
+        false_added, false_removed = self._update_known_false(change)
         position = self.position
         self._resize_if_due()
         if self._snapshot_due:
             return None
-        return Delta(*position, sorted(change.added), raised, cleared, masks, known_false)
+        added = sorted(change.added)
+        return Delta(*position, added, raised, cleared, masks, false_added, false_removed)
 
     def snapshot(self) -> bytes:
         """The state as of the last flush, for a peer that joins or has lost a message."""
@@ -187,7 +196,7 @@ class LocalInterest:
         if self._rebuild is None:
             return False
         if self._rebuild.advance(keys_max):
-            self._adopt(self._rebuild.target)
+            self._adopt(self._rebuild)
         return self._rebuild is not None
 
     def check(self) -> None:
@@ -219,20 +228,26 @@ class LocalInterest:
         set_masks(self.filter, masks)
         return masks
 
-    def _update_known_false(self, added: Iterable[int]) -> list[int] | None:
-        """Keep the list true, and test what new keys bring; it is made anew with every new size."""
-        before = self.filter.known_false
-        still_false = [key for key in before if not self._counts.has_key(key)]
-        nodes = self._wildcard_paths()
-        nodes += [key for key in added if 0 < self._counts.depth_of(key) <= CHECKED_DEPTH_MAX]
-        found = {*still_false, *self._counted.false_terminals(self._counts, nodes)}
-        if found == set(before):
-            return None
-        self.filter.known_false = sorted(found)[:KNOWN_FALSE_MAX]
-        return self.filter.known_false
+    def _update_known_false(self, change: NetChange) -> tuple[list[int], list[int]]:
+        """Keep the list true, and test what the changes bring; what was added to it and what removed."""
+        removed = self._known_false & change.added
+        paths = self._wildcard_paths() + self._counts.paths(change.added)
+        found = set(self._counted.false_ends(self._counts, paths))
+        found.update(filter(self.filter.has_key, change.removed))
+        added = found - self._known_false
+        if not added and not removed:
+            return [], []
+        room = max(0, KNOWN_FALSE_MAX - len(self._known_false))
+        return self._replace_known_false(sorted(added)[:room], removed)
+
+    def _replace_known_false(self, added: list[int], removed: set[int]) -> tuple[list[int], list[int]]:
+        self._known_false.update(added)
+        self._known_false -= removed
+        self.filter.known_false = list(self._known_false)
+        return added, sorted(removed)
 
     def _wildcard_paths(self) -> list[int]:
-        """The root, `+`, `+/+` and so on: paths that every topic visits."""
+        """The root, `+`, `+/+` and so on: paths that every topic visits, even if by accident."""
         masks = self._masks()
         depth_max = (masks.plus | masks.hash | masks.end).bit_length()
         return [path_key([b"+"] * depth, self._counts.seed) for depth in range(depth_max + 1)]
@@ -243,10 +258,11 @@ class LocalInterest:
         wanted = self._wanted_blocks(keys, capacity)
         if self._rebuild is None and wanted != self.filter.blocks:
             target = CountedFilter(wanted, self.filter.hashes, self.filter.seed)
-            self._rebuild = Rebuild(target, self._counts.keys())
+            self._rebuild = Rebuild(target, self._counts, self._counts.keys())
         if self._rebuild is not None and keys > 2 * capacity:
             # A filter that full says "maybe" to nearly everything: better to pause than to flood.
-            self.advance(keys)
+            while self.advance(keys):
+                pass
 
     def _wanted_blocks(self, keys: int, capacity: int) -> int:
         """Twice the size when full, half when three quarters are empty; more after a large batch."""
@@ -257,11 +273,11 @@ class LocalInterest:
             return max(min(2 * fitting, self.filter.blocks), self._blocks_min)
         return self.filter.blocks
 
-    def _adopt(self, target: CountedFilter) -> None:
+    def _adopt(self, rebuild: Rebuild) -> None:
+        self._known_false = set(sorted(rebuild.known_false)[:KNOWN_FALSE_MAX])
         self._rebuild = None
-        self._counted = target
+        self._counted = rebuild.target
         self._start_epoch()
         self._update_masks()
-        nodes = self._wildcard_paths()
-        nodes += self._counts.shallow_prefixes(CHECKED_DEPTH_MAX, CHECKED_PREFIXES_MAX)
-        target.filter.known_false = self._counted.false_terminals(self._counts, nodes)[:KNOWN_FALSE_MAX]
+        self._update_known_false(rebuild.meanwhile)
+        self.filter.known_false = list(self._known_false)

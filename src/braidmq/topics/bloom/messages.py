@@ -3,10 +3,10 @@
     message   epoch u32 | sequence u32 | kind u8 | body | crc32 u32           all numbers little-endian
     snapshot  seed u64 | log2(blocks) u8 | hashes u8 | depth masks 3 x u64 | known-false keys | bits
     delta     parts u8 | the parts named there, in the order of `Part`
-      MASKS       3 x u64                         depth masks as they are now
-      FALSE_KEYS  count varint | keys u64..       the known-false list as it is now
-      ADD_KEYS    count varint | keys u64..       keys whose bits are set
-      SET, CLEAR  count varint | width u8 | size varint | Rice-coded positions
+      MASKS                        3 x u64, the depth masks as they are now
+      FALSE_ADDED, FALSE_REMOVED   count varint | keys u64..: changes of the known-false list
+      ADD_KEYS                     count varint | keys u64..: keys whose bits are set
+      SET, CLEAR                   count varint | width u8 | size varint | Rice-coded positions
 
 A delta is one atomic step. New bits travel as keys or as positions, whichever is shorter; cleared bits as
 positions, since only the owner knows how many keys share a bit.
@@ -48,10 +48,11 @@ class Kind(IntEnum):
 
 class Part(IntFlag):
     MASKS = 1
-    FALSE_KEYS = 2
-    ADD_KEYS = 4
-    SET = 8
-    CLEAR = 16
+    FALSE_ADDED = 2
+    FALSE_REMOVED = 4
+    ADD_KEYS = 8
+    SET = 16
+    CLEAR = 32
 
 
 _PARTS = sum(Part)
@@ -75,7 +76,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Changes since the message before. `masks` and `known_false` are None where they stay as they were."""
+    """Changes since the message before. `masks` is None where they stay as they were."""
 
     epoch: int
     sequence: int
@@ -83,7 +84,15 @@ class Delta:
     set_positions: Sequence[int] = ()
     cleared_positions: Sequence[int] = ()
     masks: DepthMasks | None = None
-    known_false: Sequence[int] | None = None
+    false_added: Sequence[int] = ()
+    false_removed: Sequence[int] = ()
+
+    def known_false_after(self, before: Sequence[int]) -> list[int]:
+        """The known-false list with the changes. InterestError if it becomes too long."""
+        after = {*before, *self.false_added}.difference(self.false_removed)
+        if len(after) > KNOWN_FALSE_MAX:
+            raise InterestError(f"{len(after)} known-false keys are more than {KNOWN_FALSE_MAX}")
+        return sorted(after)
 
 
 def masks_of(filter: PrefixFilter) -> DepthMasks:
@@ -95,14 +104,14 @@ def set_masks(filter: PrefixFilter, masks: DepthMasks) -> None:
 
 
 def apply_delta(delta: Delta, filter: PrefixFilter) -> None:
-    """The receiver's side of one atomic step."""
+    """The receiver's side of one atomic step: all of it, or an InterestError and nothing."""
+    if delta.false_added or delta.false_removed:
+        filter.known_false = delta.known_false_after(filter.known_false)
     filter.add_keys(delta.added_keys)
     filter.set_positions(delta.set_positions)
     filter.clear_positions(delta.cleared_positions)
     if delta.masks is not None:
         set_masks(filter, delta.masks)
-    if delta.known_false is not None:
-        filter.known_false = list(delta.known_false)
 
 
 def encode_snapshot(epoch: int, sequence: int, filter: PrefixFilter) -> bytes:
@@ -122,13 +131,14 @@ def encode_delta(delta: Delta, blocks: int) -> bytes:
     if delta.masks is not None:
         parts |= Part.MASKS
         body += _MASKS.pack(delta.masks.plus, delta.masks.hash, delta.masks.end)
-    if delta.known_false is not None:
-        parts |= Part.FALSE_KEYS
-        body += _encode_keys(delta.known_false)
+    for part, keys in ((Part.FALSE_ADDED, delta.false_added), (Part.FALSE_REMOVED, delta.false_removed)):
+        if keys:
+            parts |= part
+            body += _encode_keys(keys)
     if delta.set_positions:
-        keys, positions = _encode_keys(delta.added_keys), _encode_positions(delta.set_positions, blocks)
-        parts |= Part.ADD_KEYS if len(keys) <= len(positions) else Part.SET
-        body += min(keys, positions, key=len)
+        by_key, by_position = _encode_keys(delta.added_keys), _encode_positions(delta.set_positions, blocks)
+        parts |= Part.ADD_KEYS if len(by_key) <= len(by_position) else Part.SET
+        body += min(by_key, by_position, key=len)
     if delta.cleared_positions:
         parts |= Part.CLEAR
         body += _encode_positions(delta.cleared_positions, blocks)
@@ -166,13 +176,15 @@ def read_snapshot(envelope: Envelope) -> Snapshot:
     if log2_blocks >= BLOCKS_MAX.bit_length() or not 1 <= hashes <= BLOCKED_HASHES_MAX:
         raise InterestError(f"no filter has 2^{log2_blocks} blocks and {hashes} bits a key")
     masks = DepthMasks(*_MASKS.unpack(reader.take(_MASKS.size)))
-    known_false = _read_false_keys(reader)
+    known_false = reader.keys()
+    if len(known_false) > KNOWN_FALSE_MAX:
+        raise InterestError(f"{len(known_false)} known-false keys are more than {KNOWN_FALSE_MAX}")
     blocks = 1 << log2_blocks
     if reader.left != blocks * BLOCK_BYTES:
         raise InterestError(f"{blocks} blocks take {blocks * BLOCK_BYTES} bytes, {reader.left} are there")
     filter = PrefixFilter(blocks, hashes, seed)
     filter.bits = reader.take(reader.left)
-    filter.known_false = known_false
+    filter.known_false = list(known_false)
     set_masks(filter, masks)
     return Snapshot(envelope.epoch, envelope.sequence, filter)
 
@@ -184,13 +196,15 @@ def read_delta(envelope: Envelope, blocks: int) -> Delta:
     if parts > _PARTS:
         raise InterestError(f"a delta has unknown parts 0x{parts:02x}")
     masks = DepthMasks(*_MASKS.unpack(reader.take(_MASKS.size))) if parts & Part.MASKS else None
-    known_false = _read_false_keys(reader) if parts & Part.FALSE_KEYS else None
+    false_added = reader.keys() if parts & Part.FALSE_ADDED else ()
+    false_removed = reader.keys() if parts & Part.FALSE_REMOVED else ()
     added = reader.keys() if parts & Part.ADD_KEYS else ()
     raised = reader.positions(blocks) if parts & Part.SET else ()
     cleared = reader.positions(blocks) if parts & Part.CLEAR else ()
     if reader.left:
         raise InterestError(f"{reader.left} bytes follow the delta")
-    return Delta(envelope.epoch, envelope.sequence, added, raised, cleared, masks, known_false)
+    position = envelope.epoch, envelope.sequence
+    return Delta(*position, added, raised, cleared, masks, false_added, false_removed)
 
 
 def _seal(message: bytes) -> bytes:
@@ -214,13 +228,6 @@ def _encode_positions(positions: Sequence[int], blocks: int) -> bytes:
     width = rice_width(len(positions), blocks * BLOCK_BITS)
     coded = encode_positions(positions, width)
     return _encode_varint(len(positions)) + bytes((width,)) + _encode_varint(len(coded)) + coded
-
-
-def _read_false_keys(reader: "_Reader") -> list[int]:
-    keys = reader.keys()
-    if len(keys) > KNOWN_FALSE_MAX:
-        raise InterestError(f"{len(keys)} known-false keys are more than {KNOWN_FALSE_MAX}")
-    return list(keys)
 
 
 class _Reader:
