@@ -8,7 +8,7 @@ from tests.broker.world import World
 GUARDED = ["/clients", "/config", "/metrics", "/openapi.json", "/retained"]
 
 
-@pytest.mark.parametrize("path", GUARDED)
+@pytest.mark.parametrize("path", [*GUARDED, "/trace?client_id=x"])
 @pytest.mark.parametrize("header", [None, "Bearer wrong", TOKEN, f"bearer {TOKEN}x", "Bearer ü"])
 async def test_without_the_right_token_nothing_is_shown(path: str, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header.encode()}

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from braidmq.client import BlockingClient
+from tests.cli.program import braidmq, start
 from tests.support.broker import POLL_S, Broker, start_braidmq
 
 TOKEN = "a-token-that-is-long-enough"
@@ -65,3 +66,35 @@ def test_an_admin_port_that_is_taken_is_named() -> None:
         port = str(api.base_url.port)
         with pytest.raises(RuntimeError, match=f"127.0.0.1:{port}: Address already in use"):
             start_braidmq(None, "--admin-port", port)
+
+
+def test_a_trace_shows_what_happens_and_ends_with_the_program() -> None:
+    with operated() as (broker, api), BlockingClient(f"127.0.0.1:{broker.port}", client_id="seen") as client:
+        port = str(api.base_url.port)
+        tracing = start("trace", "--topic", "a/#", "--admin-port", port, "--count", "2")
+        try:
+            assert tracing.stdout is not None
+            assert tracing.stderr is not None
+            assert tracing.stderr.readline().startswith(b"following")
+            client.publish("a/b", b"xyz", qos=1)
+            client.publish("$SYS/a", b"", qos=0)
+            client.publish("a/c", b"", qos=0)
+            first, second = tracing.stdout.readline().decode(), tracing.stdout.readline().decode()
+            assert re.search(r"received +seen a/b QoS 1 id \d+ bytes 3$", first.strip()), first
+            assert re.search(r"received +seen a/c QoS 0 bytes 0$", second.strip()), second
+            assert tracing.wait(20) == 0
+        finally:
+            tracing.kill()
+            tracing.communicate()
+
+
+def test_a_trace_that_can_not_be_says_why() -> None:
+    with operated("--admin-token", TOKEN) as (_, api):
+        port = str(api.base_url.port)
+        refused = braidmq("trace", "--client", "x", "--admin-port", port)
+        assert (refused.returncode, b"token is missing" in refused.stderr) == (1, True)
+        wrong = braidmq("trace", "--topic", "a/#/b", "--admin-port", port, env={"BRAIDMQ_ADMIN_TOKEN": TOKEN})
+        assert (wrong.returncode, b"filter" in wrong.stderr) == (1, True)
+    assert braidmq("trace", "--client", "x", "--admin-port", port).returncode == 1
+    assert braidmq("trace", "--admin-port", port).returncode == 2
+    assert braidmq("trace", "--client", "x").returncode == 2

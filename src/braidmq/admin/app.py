@@ -8,18 +8,30 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from braidmq.admin.desk import Desk, RefusedError
-from braidmq.admin.endpoints import ENDPOINTS, RELOAD, Call, Endpoint, query_of
+from braidmq.admin.endpoints import ENDPOINTS, RELOAD, Call, Endpoint, Parameter, query_of
 from braidmq.admin.guard import guard
 from braidmq.admin.metrics import Metrics
 from braidmq.admin.openapi import JSON, document
+from braidmq.admin.streaming import Stream
 from braidmq.admin.views import Problem, Readiness
 
 BODY_OVERHEAD_BYTES: Final = 64 * 1024
-STREAMS: Final = (("/metrics", "text/plain", "The broker's numbers, for Prometheus"),)
+STREAMS: Final = (
+    ("/metrics", "text/plain", "The broker's numbers, for Prometheus", ()),
+    (
+        "/trace",
+        "text/event-stream",
+        "What happens to the messages of a client or a topic, as it happens",
+        (
+            Parameter("client_id", str, "", "The client to follow."),
+            Parameter("filter", str, "", "The topic filter of the messages to follow."),
+        ),
+    ),
+)
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -32,12 +44,21 @@ def make_app(desk: Desk, metrics: Metrics) -> Starlette:
     async def show_metrics(request: Request) -> Response:
         return Response(await metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
+    async def follow(request: Request) -> Response:
+        query = request.query_params
+        stream = Stream(desk, query.get("client_id", ""), query.get("filter", ""))
+        return StreamingResponse(stream.events(), media_type="text/event-stream")
+
     async def show_description(request: Request) -> Response:
         return description
 
     routes = [_route(desk, endpoint) for endpoint in endpoints]
     check = guard(desk.config.admin.token)
-    for path, answer in (("/metrics", show_metrics), ("/openapi.json", show_description)):
+    for path, answer in (
+        ("/metrics", show_metrics),
+        ("/trace", follow),
+        ("/openapi.json", show_description),
+    ):
         routes.append(Route(path, _guarded(check, answer), methods=["GET"]))
     return Starlette(routes=routes, exception_handlers={HTTPException: _not_found, RefusedError: _refused})
 

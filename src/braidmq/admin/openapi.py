@@ -13,9 +13,11 @@ from braidmq.admin.views import Problem
 REFERENCE: Final = "#/components/schemas/{name}"
 JSON: Final = "application/json"
 
+TextAnswer = tuple[str, str, str, tuple[Parameter, ...]]  # path, media type, summary, parameters
 
-def document(endpoints: Iterable[Endpoint], streams: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """The whole document. `streams` are (path, media type, summary) of answers that aren't JSON."""
+
+def document(endpoints: Iterable[Endpoint], streams: Iterable[TextAnswer]) -> dict[str, Any]:
+    """The whole document. `streams` are answers that aren't JSON."""
     table = list(endpoints)
     types = [Problem, *(e.answer for e in table), *(e.body for e in table if e.body is not None)]
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
@@ -23,9 +25,16 @@ def document(endpoints: Iterable[Endpoint], streams: Iterable[tuple[str, str, st
     paths: dict[str, Any] = {}
     for endpoint in table:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schema_of)
-    for path, media_type, summary in streams:
+    for path, media_type, summary, parameters in streams:
         content = {media_type: {"schema": {"type": "string"}}}
-        paths[path] = {"get": {"summary": summary, "responses": {"200": _response("Text", content)}}}
+        paths[path] = {
+            "get": {
+                "operationId": path.strip("/"),
+                "summary": summary,
+                "parameters": list(map(_query_parameter, parameters)),
+                "responses": {"200": _response("Text", content)},
+            }
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": "BraidMQ admin API", "version": braidmq.__version__},

@@ -29,7 +29,7 @@ app = App(
     help_epilogue="braidmq COMMAND --help tells more about a command.",
 )
 # Named, not imported: a command's module is loaded when the command is run, so that each starts fast.
-COMMANDS: Final = ("serve", "pub", "sub", "demo", "passwd", "check-config", "info", "sim")
+COMMANDS: Final = ("serve", "pub", "sub", "demo", "passwd", "check-config", "trace", "info", "sim")
 for _command in COMMANDS:
     _module = _command.replace("-", "_")
     app.command(f"braidmq.cli.{_module}:{_module}", name=_command)

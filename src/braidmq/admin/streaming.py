@@ -1,0 +1,73 @@
+"""A trace as server-sent events: one JSON object an event, as it happens.
+
+What the reader doesn't take in time is dropped and counted, never gathered without bound: the broker doesn't
+wait for an onlooker.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from braidmq.admin.desk import Desk, RefusedError
+from braidmq.broker.tracing import Trace, TraceEvent, add_trace, remove_trace
+from braidmq.errors import ProtocolError
+from braidmq.topics import validate_filter
+
+WAITING_MAX: Final = 10_000
+TRACES_MAX: Final = 8
+QUIET_S: Final = 10.0  # after so long without an event a comment shows that the connection lives
+
+
+class Stream:
+    """What is told to one onlooker and not yet read."""
+
+    def __init__(self, desk: Desk, client_id: str, filter: str) -> None:
+        self._broker = desk.broker
+        _refuse_wrong(desk, client_id, filter)
+        self._waiting: asyncio.Queue[tuple[float, TraceEvent]] = asyncio.Queue(WAITING_MAX)
+        self._lost = 0
+        self._trace = Trace(self._note, client_id=client_id or None, filter=filter or None)
+
+    def _note(self, event: TraceEvent) -> None:
+        if self._waiting.full():
+            self._lost += 1
+        else:
+            self._waiting.put_nowait((time.time(), event))
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """The events, as text; the trace is on while this is iterated."""
+        add_trace(self._broker, self._trace)
+        try:
+            yield b": the trace has begun\n\n"
+            while True:
+                yield await self._next()
+                if self._lost:
+                    lost, self._lost = self._lost, 0
+                    yield b'event: lost\ndata: {"lost":%d}\n\n' % lost
+        finally:
+            remove_trace(self._broker, self._trace)
+
+    async def _next(self) -> bytes:
+        try:
+            async with asyncio.timeout(QUIET_S):
+                at_s, event = await self._waiting.get()
+        except TimeoutError:
+            return b": nothing happens\n\n"
+        shown = {"at_s": round(at_s, 6), **msgspec.to_builtins(event)}
+        return b"data: " + msgspec.json.encode(shown) + b"\n\n"
+
+
+def _refuse_wrong(desk: Desk, client_id: str, filter: str) -> None:
+    limits, tracer = desk.broker.limits, desk.broker.router.observer
+    if not client_id and not filter:
+        raise RefusedError(400, "client_id or filter is needed")
+    if filter:
+        try:
+            validate_filter(filter, bytes_max=limits.topic_bytes_max, levels_max=limits.topic_levels_max)
+        except ProtocolError as error:
+            raise RefusedError(400, f"filter: {error.detail}") from error
+    if tracer is not None and len(tracer.traces) >= TRACES_MAX:
+        raise RefusedError(429, f"there are {TRACES_MAX} traces already")

@@ -1,0 +1,107 @@
+"""`braidmq trace`: shows live what happens to the messages of a client or a topic, and why."""
+
+import http.client
+import sys
+import urllib.parse
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import msgspec
+from cyclopts import Parameter
+
+from braidmq.errors import BraidError, ConfigError
+
+SILENCE_S: Final = 30.0  # the broker says something every ten seconds
+
+ClientFlag = Annotated[str | None, Parameter(name="--client", metavar="ID", help="The client to follow.")]
+TopicFlag = Annotated[str | None, Parameter(name="--topic", metavar="FILTER", help="The topics to follow.")]
+PortFlag = Annotated[
+    int | None,
+    Parameter(name="--admin-port", env_var="BRAIDMQ_ADMIN_PORT", help="The port of the broker's admin API."),
+]
+HostFlag = Annotated[
+    str, Parameter(name="--admin-host", env_var="BRAIDMQ_ADMIN_HOST", help="The host of the admin API.")
+]
+TokenFlag = Annotated[
+    str | None, Parameter(name="--admin-token", env_var="BRAIDMQ_ADMIN_TOKEN", help="The admin API's token.")
+]
+CountFlag = Annotated[int | None, Parameter(name=["--count", "-C"], help="Stop after so many events.")]
+JsonFlag = Annotated[bool, Parameter(name="--json", negative=(), help="Print a JSON object a line.")]
+
+
+def trace(
+    *,
+    client: ClientFlag = None,
+    topic: TopicFlag = None,
+    port: PortFlag = None,
+    host: HostFlag = "127.0.0.1",
+    token: TokenFlag = None,
+    count: CountFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what happens to the messages of a client or a topic, as it happens, and why.
+
+    The broker must have been started with --admin-port. While somebody looks on, it is slower.
+    """
+    if client is None and topic is None:
+        raise ConfigError("trace: whom or what? Give --client ID, --topic FILTER or both")
+    if port is None:
+        raise ConfigError("trace: --admin-port is missing: the one that the broker was started with")
+    query = urllib.parse.urlencode({"client_id": client or "", "filter": topic or ""})
+    connection = http.client.HTTPConnection(host, port, timeout=SILENCE_S)
+    try:
+        for event in islice(_events(connection, query, token), count):
+            print(msgspec.json.encode(event).decode() if as_json else in_words(event), flush=True)
+    except TimeoutError as error:
+        raise BraidError(f"trace: {host}:{port} says nothing any more") from error
+    except http.client.HTTPException as error:
+        raise BraidError(f"trace: {host}:{port} is no admin API: {error!r}") from error
+    finally:
+        connection.close()
+
+
+def _events(
+    connection: http.client.HTTPConnection, query: str, token: str | None
+) -> Iterator[dict[str, Any]]:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    connection.request("GET", f"/trace?{query}", headers=headers)
+    response = connection.getresponse()
+    if response.status != http.client.OK:
+        raise BraidError(f"trace: {_detail(response.read())}")
+    for line in response:
+        if line.startswith(b": the trace has begun"):
+            print("following; ctrl-C ends it", file=sys.stderr, flush=True)
+        elif line.startswith(b"data: "):
+            event: dict[str, Any] = msgspec.json.decode(line[len(b"data: ") :])
+            yield event
+
+
+def _detail(body: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(body)["detail"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return "this is no admin API of a BraidMQ broker"
+
+
+def in_words(event: dict[str, Any]) -> str:
+    """One event as a line for people."""
+    if "lost" in event:
+        return f"... {event['lost']} events were not shown: more happened than could be sent here"
+    at = datetime.fromtimestamp(event["at_s"]).strftime("%H:%M:%S.%f")[:-3]
+    words = [at, f"{event['kind']:<12}", event.get("client_id") or "-"]
+    words += [event[key] for key in ("topic", "filter") if key in event]
+    if event.get("publisher") not in (None, event.get("client_id")):
+        words.append(f"from {event['publisher']}")
+    if "group" in event:
+        words.append(f"of group {event['group']}")
+    words += [f"{name} {event[key]}" for key, name in NUMBERS.items() if key in event]
+    if event.get("reason"):
+        words.append(f"reason 0x{event['reason']:02X}")
+    if "why" in event:
+        words.append(f"({event['why']})")
+    return " ".join(words)
+
+
+NUMBERS: Final = {"qos": "QoS", "packet_id": "id", "payload_bytes": "bytes"}

@@ -1,0 +1,67 @@
+"""The stream of a trace: what is told, what is dropped when nobody reads, and how it ends."""
+
+import json
+from typing import Any
+
+import pytest
+
+from braidmq.admin import streaming
+from braidmq.admin.desk import RefusedError
+from braidmq.admin.streaming import TRACES_MAX, Stream
+from braidmq.broker.tracing import Trace, add_trace
+from braidmq.wire import Publish
+from tests.admin.operator import make_desk, operator
+from tests.broker.world import World
+
+
+def data_of(chunk: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(chunk.partition(b"data: ")[2])
+    return found
+
+
+async def test_events_come_one_by_one_until_the_reader_goes() -> None:
+    world = World()
+    writer = world.connect("writer")
+    events = Stream(make_desk(world), "", "a/#").events()
+    assert (await anext(events)).startswith(b":")
+    writer.send(Publish("a/b", b"x"), Publish("b", b"x"), Publish("a", b"x"))
+    found = [data_of(await anext(events)) for _ in range(2)]
+    assert [event["topic"] for event in found] == ["a/b", "a"]
+    assert found[0]["kind"] == "received"
+    assert found[0]["at_s"] > 0
+    await events.aclose()  # type: ignore[attr-defined]
+    assert world.broker.router.observer is None
+
+
+async def test_what_a_slow_reader_misses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "WAITING_MAX", 2)
+    world = World()
+    events = Stream(make_desk(world), "writer", "").events()
+    await anext(events)
+    world.connect("writer").send(*(Publish("a", b"x"),) * 4)
+    assert data_of(await anext(events))["kind"] == "connected"
+    assert data_of(await anext(events)) == {"lost": 3}
+    assert data_of(await anext(events))["kind"] == "received"
+    await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_silence_is_shown_to_be_no_death(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "QUIET_S", 0.001)
+    events = Stream(make_desk(World()), "nobody", "").events()
+    await anext(events)
+    assert await anext(events) == b": nothing happens\n\n"
+    await events.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("query", ["", "filter=a/%23/b"])
+async def test_a_wrong_wish_is_refused(query: str) -> None:
+    assert (await operator(World()).get(f"/trace?{query}")).status_code == 400
+
+
+async def test_there_is_an_end_to_the_number_of_onlookers() -> None:
+    world = World()
+    for _ in range(TRACES_MAX):
+        add_trace(world.broker, Trace(lambda event: None, client_id="x"))
+    with pytest.raises(RefusedError) as refused:
+        Stream(make_desk(world), "x", "")
+    assert refused.value.status == 429
