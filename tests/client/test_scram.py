@@ -92,7 +92,8 @@ class TestExchange:
 class TestBadMessages:
     @pytest.mark.parametrize("first", [
         b"", b"n", b"n,,", b"p=tls-unique,,n=user,r=c", b"x,,n=user,r=c", b"n,a=other,n=user,r=c",
-        b"n,,r=c,n=user", b"n,,m=ext,n=user,r=c", b"n,,n=user", b"n,,n=us=er,r=c", b"n,,n=user,r=", b"n,,n=user,r=\xff",
+        b"n,,r=c,n=user", b"n,,m=ext,n=user,r=c", b"n,,n=user", b"n,,n=us=er,r=c", b"n,,n=user,r=",
+        b"n,,n=user,r=\xff",
         b"n,,n=user,r=" + b"c" * 5000, b"n,,n=us\x00er,r=c",
     ])
     def test_client_first(self, first: bytes) -> None:

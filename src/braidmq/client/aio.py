@@ -125,13 +125,11 @@ class Client:
     ) -> PublishResult:
         """QoS 0: returns when the message is on its way. QoS 1 and 2: when the server has acknowledged it."""
         packet = make_publish(topic, payload, qos, retain, properties)
-        if qos == 0 and self._sendable():
-            self._submit(packet)  # nothing to wait for
+        token = await self._submit_when_possible(packet, timeout_s)
+        if not token:
             return NO_ANSWER
-        self._check_open()
         async with self._timeout(timeout_s, "publish"):
-            token = await self._submit_when_possible(packet)
-            return publish_result(await self._answer(token)) if token else NO_ANSWER
+            return publish_result(await self._answer(token))
 
     async def publish_many(
         self, messages: Iterable[tuple[str, Payload]], *, qos: int = 1, retain: bool = False,
@@ -147,8 +145,7 @@ class Client:
         try:
             for topic, payload in messages:
                 packet = make_publish(topic, payload, qos, retain, properties)
-                async with self._timeout(timeout_s, "publish"):
-                    token = await self._submit_when_possible(packet)
+                token = await self._submit_when_possible(packet, timeout_s)
                 if token:
                     tokens.append(token)
                     answers.append(self._expect(token))
@@ -161,15 +158,19 @@ class Client:
                 self._stop_expecting(token, answer)
         return [publish_result(answer.result()) for answer in answers]
 
-    async def _submit_when_possible(self, packet: Publish) -> int:
+    async def _submit_when_possible(self, packet: Publish, timeout_s: float | None) -> int:
         """Waits for room and hands the message to the session; gives the token of its answer, 0 for QoS 0."""
+        self._check_open()
         if packet.qos == 0:
-            while not self._sendable():
-                await self.wait_connected()
-                assert self._link is not None
-                await self._link.writable.wait()
+            if not self._sendable():
+                async with self._timeout(timeout_s, "publish"):
+                    await self._wait_sendable()
             return self._submit(packet)
-        await self._window.acquire()
+        if self._window.locked():
+            async with self._timeout(timeout_s, "publish"):
+                await self._window.acquire()
+        else:
+            await self._window.acquire()  # at once
         try:
             self._check_open()
             token = self._submit(packet)
@@ -178,6 +179,12 @@ class Client:
             raise
         self._window_tokens.add(token)
         return token
+
+    async def _wait_sendable(self) -> None:
+        while not self._sendable():
+            await self.wait_connected()
+            assert self._link is not None
+            await self._link.writable.wait()
 
     def _sendable(self) -> bool:
         """Whether bytes can leave now without piling up."""
@@ -327,7 +334,8 @@ class Client:
             future.set_exception(event.error)
         else:
             future.set_result(event.answer)
-        self._regulate()
+        if not self._waiting:
+            self._regulate()
 
     def _settle_reauthentication(self, error: ClientError | None) -> None:
         future = self._reauthenticated
@@ -394,7 +402,8 @@ class Client:
             self._release(token)
         if not future.cancel() and not future.cancelled():
             future.exception()  # retrieved: an error that nobody asked for is not worth a warning
-        self._regulate()
+        if not self._waiting:
+            self._regulate()
 
     async def _answer(self, token: int) -> Any:
         future = self._expect(token)

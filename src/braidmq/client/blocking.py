@@ -404,12 +404,14 @@ class BlockingClient:
 
     def _submit_when_possible(self, packet: Publish, deadline: float) -> int:
         self._check_open()
-        if packet.qos == 0:
-            self._until(lambda: self.session.connected, deadline, "publish")
-        else:
-            most = self.options.pending_publishes_max
-            self._until(lambda: self.session.pending_publishes < most, deadline, "publish")
+        if not self._has_room(packet):
+            self._until(lambda: self._has_room(packet), deadline, "publish")
         return self.session.publish(packet)
+
+    def _has_room(self, packet: Publish) -> bool:
+        if packet.qos == 0:
+            return self.session.connected
+        return self.session.pending_publishes < self.options.pending_publishes_max
 
     def _request(self, submit: Callable[[], int], timeout_s: float | None) -> Any:
         with self._lock:

@@ -30,10 +30,11 @@ from braidmq.client.keepalive import KeepAlive
 from braidmq.client.options import SessionOptions
 from braidmq.client.outbound import Outbound
 from braidmq.client.packet_ids import PacketIds
+from braidmq.client.publish_frames import PublishFrames
 from braidmq.client.requests import Requests
 from braidmq.client.server import ServerLimits, TopicAliases
 from braidmq.errors import ProtocolError
-from braidmq.topics import validate_filter, validate_topic
+from braidmq.topics import validate_filter
 from braidmq.wire import (
     NO_PROPERTIES,
     V5,
@@ -53,7 +54,6 @@ from braidmq.wire import (
     Unsubscribe,
     decode,
     encode,
-    encode_properties,
 )
 
 
@@ -75,6 +75,7 @@ class Session:
         self._ids = PacketIds()
         self._outbound = Outbound(self._ids, self._send, self._send_publish, self._emit)
         self._requests = Requests(self._ids, self._send_checked, self._emit)
+        self._frames = PublishFrames(options.version)
         self._aliases: TopicAliases | None = None
         self._handshake = Handshake(options)
         self._keep_alive: KeepAlive | None = None
@@ -132,7 +133,7 @@ class Session:
 
     def publish(self, packet: Publish) -> int:
         """Sends now or as soon as the window allows; gives the token of the answer, 0 for QoS 0."""
-        _check_message(packet)
+        self._frames.check(packet)
         if packet.qos == 0:
             if self.state is not State.CONNECTED:
                 raise NotConnectedError("a QoS 0 message needs a connection")
@@ -377,22 +378,10 @@ class Session:
 
     def _send_publish(self, packet: Publish) -> None:
         self.server.check_publish(packet)
-        frame = encode(self._aliases.apply(packet) if self._aliases else packet, self.options.version)
+        frame = self._frames.frame(self._aliases.apply(packet) if self._aliases else packet)
         self.server.check_size(frame)
         self._out += frame
 
     def _flush_acknowledgements(self) -> None:
         if self.state is State.CONNECTED:
             self._out += self._inbound.ledger.flush()
-
-
-def _check_message(packet: Publish) -> None:
-    """Refuses at once what no server could take, also while the message has to wait."""
-    validate_topic(packet.topic)
-    if packet.qos not in (0, 1, 2):
-        raise ValueError(f"QoS is 0, 1 or 2, not {packet.qos}")
-    if packet.properties.subscription_identifiers or packet.properties.topic_alias is not None:
-        # [MQTT-3.3.4-6]; aliases are ours to choose, because they mean something on one connection only
-        raise ValueError("a message can't bring its own subscription identifier or topic alias")
-    if packet.properties is not NO_PROPERTIES:
-        encode_properties(packet.properties, PacketType.PUBLISH)
