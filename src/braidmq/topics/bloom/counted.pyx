@@ -28,37 +28,18 @@ cdef class CountedFilter:
     def apply(self, added, removed, bint report=True) -> tuple:
         """Count keys in and out as one step; the positions that became set and that became clear, ascending.
 
-        With report=False both lists stay empty, for loads that will be sent as a snapshot.
+        What is removed was there before, so no bit changes twice: those of the removed keys were set. With
+        report=False both lists stay empty, for loads that will be sent as a snapshot.
         """
         cdef uint64_t key
-        cdef list set_positions = [], cleared = []
+        cdef list raised = [], cleared = []
         for key in added:
-            count_key(self, key, True)
+            count_in(self, key, raised if report else None)
         for key in removed:
-            count_key(self, key, False)
-        for key in added:
-            self._settle(key, report, set_positions, cleared)
-        for key in removed:
-            self._settle(key, report, set_positions, cleared)
-        set_positions.sort()
+            count_out(self, key, cleared if report else None)
+        raised.sort()
         cleared.sort()
-        return set_positions, cleared
-
-    cdef int _settle(self, uint64_t key, bint report, list set_positions, list cleared) except -1:
-        """Make the bits of one key follow their counters."""
-        cdef uint64_t positions[HASHES_MAX]
-        cdef uint64_t position, bit
-        cdef int index
-        key_positions(self, key, positions)
-        for index in range(self.filter.hashes):
-            position = positions[index]
-            bit = (<uint64_t>1) << (position & 63)
-            if (self.filter.lines[position >> 6] & bit != 0) == (self.counters.value(position) != 0):
-                continue
-            self.filter.lines[position >> 6] ^= bit
-            if report:
-                (set_positions if self.filter.lines[position >> 6] & bit else cleared).append(position)
-        return 0
+        return raised, cleared
 
     def false_ends(self, KeyCounts counts not None, paths) -> list:
         """Keys that a search below these paths would take for the end of a filter, wrongly."""
@@ -88,12 +69,25 @@ cdef void key_positions(CountedFilter self, uint64_t key, uint64_t* positions) n
         slices >>= 9
 
 
-cdef void count_key(CountedFilter self, uint64_t key, bint added) noexcept nogil:
+cdef int count_in(CountedFilter self, uint64_t key, list raised) except -1:
     cdef uint64_t positions[HASHES_MAX]
     cdef int index
     key_positions(self, key, positions)
     for index in range(self.filter.hashes):
-        if added:
-            self.counters.increase(positions[index])
-        else:
-            self.counters.decrease(positions[index])
+        if self.counters.increase(positions[index]):
+            self.filter.lines[positions[index] >> 6] |= (<uint64_t>1) << (positions[index] & 63)
+            if raised is not None:
+                raised.append(positions[index])
+    return 0
+
+
+cdef int count_out(CountedFilter self, uint64_t key, list cleared) except -1:
+    cdef uint64_t positions[HASHES_MAX]
+    cdef int index
+    key_positions(self, key, positions)
+    for index in range(self.filter.hashes):
+        if self.counters.decrease(positions[index]):
+            self.filter.lines[positions[index] >> 6] &= ~((<uint64_t>1) << (positions[index] & 63))
+            if cleared is not None:
+                cleared.append(positions[index])
+    return 0

@@ -174,18 +174,23 @@ class LocalInterest:
         if self._rebuild is not None:
             self._rebuild.meanwhile.appear(change.added)
             self._rebuild.meanwhile.vanish(change.removed)
+        if self.keys > 2 * self._capacity and self.filter.blocks < BLOCKS_MAX:
+            # A filter that full says "maybe" to nearly everything: better to pause than to flood.
+            self._rebuild_now()
+            return None
+        delta = self._apply(change)
+        self._resize_if_due()
+        return None if self._snapshot_due else delta
+
+    def _apply(self, change: NetChange) -> Delta:
         # Ten positions of two bytes and more a key: beyond this the snapshot is shorter.
         report = (len(change.added) + len(change.removed)) * 16 < self.filter.nbytes
-        raised, cleared = self._counted.apply(change.added, change.removed, report=report)
         self._snapshot_due |= not report
+        raised, cleared = self._counted.apply(change.added, change.removed, report=report)
         masks = self._update_masks()
         false_added, false_removed = self._update_known_false(change)
-        position = self.position
-        self._resize_if_due()
-        if self._snapshot_due:
-            return None
-        added = sorted(change.added)
-        return Delta(*position, added, raised, cleared, masks, false_added, false_removed)
+        added = sorted(change.added) if report else []
+        return Delta(*self.position, added, raised, cleared, masks, false_added, false_removed)
 
     def snapshot(self) -> bytes:
         """The state as of the last flush, for a peer that joins or has lost a message."""
@@ -252,24 +257,31 @@ class LocalInterest:
         depth_max = (masks.plus | masks.hash | masks.end).bit_length()
         return [path_key([b"+"] * depth, self._counts.seed) for depth in range(depth_max + 1)]
 
-    def _resize_if_due(self) -> None:
-        keys = len(self._counts)
-        capacity = keys_capacity(self.filter.blocks, self._bits_per_key)
-        wanted = self._wanted_blocks(keys, capacity)
-        if self._rebuild is None and wanted != self.filter.blocks:
-            target = CountedFilter(wanted, self.filter.hashes, self.filter.seed)
-            self._rebuild = Rebuild(target, self._counts, self._counts.keys())
-        if self._rebuild is not None and keys > 2 * capacity:
-            # A filter that full says "maybe" to nearly everything: better to pause than to flood.
-            while self.advance(keys):
-                pass
+    @property
+    def _capacity(self) -> int:
+        """Keys that fit before the filter is too full."""
+        return keys_capacity(self.filter.blocks, self._bits_per_key)
 
-    def _wanted_blocks(self, keys: int, capacity: int) -> int:
+    def _resize_if_due(self) -> None:
+        wanted = self._wanted_blocks()
+        if self._rebuild is None and wanted != self.filter.blocks:
+            self._rebuild = self._start_rebuild(wanted)
+
+    def _rebuild_now(self) -> None:
+        self._rebuild = self._start_rebuild(self._wanted_blocks())
+        while self.advance(self.keys):
+            pass
+
+    def _start_rebuild(self, blocks: int) -> Rebuild:
+        target = CountedFilter(blocks, self.filter.hashes, self.filter.seed)
+        return Rebuild(target, self._counts, self._counts.keys())
+
+    def _wanted_blocks(self) -> int:
         """Twice the size when full, half when three quarters are empty; more after a large batch."""
-        fitting = blocks_for(keys, self._bits_per_key)
-        if keys > capacity:
+        fitting = blocks_for(self.keys, self._bits_per_key)
+        if self.keys > self._capacity:
             return min(fitting, BLOCKS_MAX)
-        if keys < capacity // 4:
+        if self.keys < self._capacity // 4:
             return max(min(2 * fitting, self.filter.blocks), self._blocks_min)
         return self.filter.blocks
 
