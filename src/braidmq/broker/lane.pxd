@@ -1,3 +1,4 @@
+from braidmq.broker.incoming cimport Incoming
 from braidmq.broker.message cimport Message
 from braidmq.broker.outlet cimport Forwarded, Outlet
 from braidmq.broker.router cimport Fanout, Group, Router
@@ -13,19 +14,6 @@ cdef struct Run:
     Py_ssize_t topic_bytes
     Py_ssize_t largest_frame_bytes
     long long count
-
-
-cdef struct Incoming:
-    # A PUBLISH as it lies in the read buffer.
-    int qos
-    bint retain
-    unsigned int packet_id
-    const unsigned char* topic
-    Py_ssize_t topic_bytes
-    const unsigned char* properties
-    Py_ssize_t properties_bytes
-    const unsigned char* payload
-    Py_ssize_t payload_bytes
 
 
 cdef class Lane(Outlet):

@@ -1,0 +1,1 @@
+# What this module offers is C only; nothing of it is visible from Python.
