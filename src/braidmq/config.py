@@ -223,6 +223,16 @@ class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return self.host == "localhost"
 
 
+class AclConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What clients may do, once they are in."""
+
+    file: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="A TOML file of rules (docs/security.md). With it everything is denied that no rule "
+        "allows; without it everybody may do everything.",
+    )] | None = None
+
+
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is written to standard error."""
 
@@ -241,6 +251,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limits: Limits = Limits()
     store: StoreConfig = StoreConfig()
     auth: AuthConfig = AuthConfig()
+    acl: AclConfig = AclConfig()
     admin: AdminConfig = AdminConfig()
     log: LogConfig = LogConfig()
 
@@ -360,7 +371,7 @@ def load_config(
     _apply(tables, _from_environment(env or {}), path)
     _apply(tables, _from_overrides(overrides or {}), path)
     config = msgspec.convert(tables, Config)
-    _refuse_contradictions(config)
+    refuse_contradictions(config)
     return config
 
 
@@ -505,7 +516,8 @@ def _apply(tables: dict[str, Any], sources: Mapping[str, _Source], path: Path | 
         entries[0][key] = source.value
 
 
-def _refuse_contradictions(config: Config) -> None:
+def refuse_contradictions(config: Config) -> None:
+    """Raise ConfigError if two values, each good by itself, can't be meant together."""
     limits, store, auth, admin = config.limits, config.store, config.auth, config.admin
     if limits.output_bytes_max < limits.packet_bytes_max:
         raise ConfigError(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 import uvloop
 
@@ -18,9 +19,10 @@ from braidmq.broker.broker import Broker
 from braidmq.broker.connection import Connection
 from braidmq.broker.message import Message
 from braidmq.broker.restoring import living, restore
+from braidmq.broker.rights import recheck, replace_gate
 from braidmq.broker.system_topics import SystemTopics
 from braidmq.broker.wills import PendingWill
-from braidmq.config import Config, StoreConfig
+from braidmq.config import Config, StoreConfig, refuse_contradictions
 from braidmq.errors import ConfigError
 from braidmq.net.aside import Aside
 from braidmq.net.gate import make_gate
@@ -34,15 +36,25 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("braidmq.node")
 
+LATER_TABLES = ("listeners", "limits", "store", "admin", "log")  # of which a reload takes nothing
 GOODBYE_S = 2.0  # how long clients may take to read that the server is shutting down
 
 
-def run(config: Config, on_ready: Callable[[list[str]], None] | None = None) -> None:
-    """Run a node until SIGTERM or SIGINT; `on_ready` gets the addresses at which it listens."""
-    uvloop.run(_serve(config, on_ready))
+def run(
+    config: Config,
+    on_ready: Callable[[list[str]], None] | None = None,
+    read_again: Callable[[], Config] | None = None,
+) -> None:
+    """Run a node until SIGTERM or SIGINT; `on_ready` gets the addresses at which it listens.
+
+    SIGHUP makes it ask `read_again` for its configuration, of which it takes who may do what.
+    """
+    uvloop.run(_serve(config, on_ready, read_again or (lambda: config)))
 
 
-async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -> None:
+async def _serve(
+    config: Config, on_ready: Callable[[list[str]], None] | None, read_again: Callable[[], Config]
+) -> None:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -55,6 +67,8 @@ async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -
     _tame_garbage_collector()
     turn = Turn(broker, loop)
     broker.run_aside = aside = Aside(turn, loop)
+    reload = partial(_reload, config, read_again, turn)
+    loop.add_signal_handler(signal.SIGHUP, _reload_or_tell, reload)
     servers: list[Listening] = []
     addresses = []
     admin: AdminServer | None = None
@@ -64,7 +78,7 @@ async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -
             servers.append(server)
             addresses += found
         turn.finish()
-        admin = start_admin(config, broker, turn)
+        admin = start_admin(config, broker, turn, reload)
         if admin is not None:
             addresses.append(f"{admin.address} (admin API)")
         if on_ready is not None:
@@ -77,7 +91,29 @@ async def _serve(config: Config, on_ready: Callable[[list[str]], None] | None) -
         await _stop(broker, turn, servers)
 
 
-def start_admin(config: Config, broker: Broker, turn: Turn) -> "AdminServer | None":
+def _reload(config: Config, read_again: Callable[[], Config], turn: Turn) -> None:
+    """Take over who may do what from the configuration as it is now. ConfigError: nothing has changed."""
+    fresh = read_again()
+    # The listeners stay as they are, so they must not become more open than their configuration allows.
+    refuse_contradictions(msgspec.structs.replace(fresh, listeners=config.listeners))
+    gate = make_gate(fresh)
+    turn.broker.hub.now = clock_s()
+    replace_gate(turn.broker, gate)
+    turn.finish()
+    changed = [name for name in LATER_TABLES if getattr(fresh, name) != getattr(config, name)]
+    log.info("reloaded", at_the_next_start=changed)
+
+
+def _reload_or_tell(reload: Callable[[], None]) -> None:
+    try:
+        reload()
+    except ConfigError as error:
+        log.error("not reloaded, nothing has changed", why=str(error))
+
+
+def start_admin(
+    config: Config, broker: Broker, turn: Turn, reload: Callable[[], None]
+) -> "AdminServer | None":
     """The admin API, if the configuration asks for it."""
     if config.admin.port is None:
         return None
@@ -86,7 +122,7 @@ def start_admin(config: Config, broker: Broker, turn: Turn) -> "AdminServer | No
         from braidmq.admin.server import AdminServer
     except ModuleNotFoundError as error:
         raise ConfigError(f"[admin] needs {error.name}: pip install 'braidmq[admin]'") from error
-    server = AdminServer(Desk(broker, config, clock_s, turn.finish))
+    server = AdminServer(Desk(broker, config, clock_s, turn.finish, reload))
     server.start()
     return server
 
@@ -118,6 +154,8 @@ def make_broker(config: Config, store: Store) -> Broker:
         restore(broker, store.load(Message, PendingWill), clock_s())
         gc.enable()
         store.checkpoint_from(partial(living, broker))
+        for session in list(broker.sessions.values()) if broker.gate.checks_topics else ():
+            recheck(broker, session)  # the rules may have changed meanwhile
         if broker.sessions or len(broker.retained):
             log.info("restored", sessions=len(broker.sessions), retained=len(broker.retained))
     return broker

@@ -1,13 +1,14 @@
 """Who is let in, and what they may do: the questions that the broker asks, and the answers it understands.
 
 The broker asks a `Gate`. The one built in asks its authenticators one after the other, runs SCRAM-SHA-256 for
-the users who have it, and lets everybody do everything once they are in.
+the users who have it, and asks its rules, if there are any, what they may do.
 """
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from braidmq.access.rules import Rules
 from braidmq.access.verdicts import (
     Admitted,
     Authenticator,
@@ -44,6 +45,8 @@ class Gate(Protocol):
     def may_publish(self, user: str | None, client_id: str, topic: str) -> bool: ...
 
     def may_subscribe(self, user: str | None, client_id: str, filter: str) -> bool: ...
+
+    def may_read(self, user: str | None, client_id: str, topic: str) -> bool: ...
 
 
 class ScramExchange:
@@ -85,24 +88,25 @@ def _decide(authenticators: Sequence[Authenticator], claim: Claim) -> Admitted |
 
 
 class BuiltInGate:
-    """Everybody may do everything, once let in.
+    """Everybody may do everything, once let in, unless there are rules.
 
     A client certificate is enough; else the authenticators are asked in turn, until one decides. A client
     that claims nothing is anonymous. Users with a SCRAM credential come in by SCRAM-SHA-256.
     """
-
-    checks_topics = False
 
     def __init__(
         self,
         users: Mapping[str, Credential] | None = None,
         *,
         authenticators: Sequence[Authenticator] = (),
+        rules: Rules | None = None,
         allow_anonymous: bool = True,
         make_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18),
     ) -> None:
         self._users = dict(users or {})
         self._authenticators = tuple(authenticators)
+        self._rules = rules
+        self.checks_topics = rules is not None
         self._allow_anonymous = allow_anonymous
         self._make_nonce = make_nonce
         self._decoy_key = make_nonce().encode()  # one for all exchanges, so that a name's decoy never changes
@@ -124,7 +128,10 @@ class BuiltInGate:
         return ScramExchange(self._users, self._make_nonce(), self._decoy_key)
 
     def may_publish(self, user: str | None, client_id: str, topic: str) -> bool:
-        return True
+        return self._rules is None or self._rules.may_write(user, client_id, topic)
 
     def may_subscribe(self, user: str | None, client_id: str, filter: str) -> bool:
-        return True
+        return self._rules is None or self._rules.may_subscribe(user, client_id, filter)
+
+    def may_read(self, user: str | None, client_id: str, topic: str) -> bool:
+        return self._rules is None or self._rules.may_read(user, client_id, topic)

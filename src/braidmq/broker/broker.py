@@ -15,6 +15,7 @@ from braidmq.broker.connection import Connection, Shell
 from braidmq.broker.hub import Hub
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.retained import RetainedMessages
+from braidmq.broker.rights import recheck, replace_gate
 from braidmq.broker.router import Router
 from braidmq.broker.session import Session
 from braidmq.broker.timers import Timers
@@ -62,6 +63,7 @@ class Broker:
         self._make_client_id = make_client_id
         self._on_closed = on_closed
         self._watched_outlets: set[Outlet] = set()
+        replace_gate(self, gate)
         self._sweep_retained()
 
     # ---- for the shell -------------------------------------------------------------------------------
@@ -140,6 +142,7 @@ class Broker:
             session = None
         if session is not None:
             self._resume(session)
+            recheck(self, session)
             return session, True
         if len(self.sessions) >= self.limits.sessions_max:
             raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many sessions")

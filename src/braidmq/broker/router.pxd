@@ -11,6 +11,9 @@ cdef enum Routed:
     ROUTED_FULL = 4       # somebody's output is over its limit: see Router.full_outlet
 
 
+cdef class Router
+
+
 cdef class Subscription:
     cdef readonly Session session
     cdef readonly bytes filter               # without `$share/group/`
@@ -27,8 +30,10 @@ cdef class Group:
     cdef readonly bytes filter
     cdef readonly list members               # Targets, one a member
     cdef Py_ssize_t following                # whose turn is next
+    cdef Router router                       # that knows who may read what; None: everybody
 
     cdef Target choose(self, int qos)
+    cdef Group readers(self, bytes topic)
     cdef Outcome deliver(self, Message message) except *
 
 
@@ -49,6 +54,7 @@ cdef class Router:
     cdef readonly FilterTrie trie            # filter -> FilterEntry
     cdef dict routes                         # topic -> Fanout
     cdef dict fanouts                        # revisions of the matching entries -> Fanout
+    cdef object may_read                     # (session, topic) -> bool; None when everybody may read everything
     cdef Py_ssize_t cache_max
     cdef long long last_revision
     cdef Outlet full_outlet

@@ -49,9 +49,10 @@ cdef class Group:
     Members that can take the message now are preferred, then connected ones, then those that are away.
     """
 
-    def __init__(self, str name not None, bytes filter not None):
+    def __init__(self, str name not None, bytes filter not None, Router router=None):
         self.name = name
         self.filter = filter
+        self.router = router
         self.members = []
         self.following = 0
 
@@ -100,7 +101,20 @@ cdef class Group:
 
     def redeliver(self, Message message not None):
         """Give a member's unfinished message to another one."""
-        self.deliver(message)
+        self.readers(message.topic).deliver(message)
+
+    cdef Group readers(self, bytes topic):
+        """The group without the members who may not read `topic`; itself if there are none."""
+        cdef Group allowed
+        if self.router is None or self.router.may_read is None:
+            return self
+        may_read = self.router.may_read
+        members = [member for member in self.members if may_read((<Target>member).session, topic)]
+        if len(members) == len(self.members):
+            return self
+        allowed = Group(self.name, self.filter, self.router)
+        allowed.members = members
+        return allowed
 
 
 cdef class FilterEntry:
@@ -160,7 +174,8 @@ cdef class Router:
                 entry.groups = {}
             group = entry.groups.get(subscription.group)
             if group is None:
-                group = entry.groups[subscription.group] = Group(subscription.group, subscription.filter)
+                group = entry.groups[subscription.group] = Group(
+                    subscription.group, subscription.filter, self)
             group.join(subscription.target(group))
         self._changed(entry)
 
@@ -189,6 +204,12 @@ cdef class Router:
         else:
             self.routes.pop(entry.filter, None)
 
+    def restrict(self, may_read):
+        """Ask `may_read(session, topic)` before a session gets a topic's messages; None: nobody is asked."""
+        self.may_read = may_read
+        self.routes.clear()
+        self.fanouts.clear()
+
     # ---- routes --------------------------------------------------------------------------------------
 
     cdef Fanout find(self, bytes topic):
@@ -206,6 +227,8 @@ cdef class Router:
         cdef FilterEntry entry
         cdef list entries = []
         self.trie.match_into(topic, len(topic), entries)
+        if self.may_read is not None:
+            return self._restricted(self._fanout(entries), topic)
         key = tuple([(<FilterEntry>entry).revision for entry in entries])
         fanout = self.fanouts.get(key)
         if fanout is None:
@@ -222,6 +245,15 @@ cdef class Router:
             if entry.groups is not None:
                 groups.extend(entry.groups.values())
         return Fanout([merged_target(session, found) for session, found in by_session.items()], groups)
+
+    def _restricted(self, Fanout fanout, bytes topic):
+        """Those of a fan-out who may read `topic`. It holds for this topic alone."""
+        cdef Group group
+        may_read = self.may_read
+        groups = [(<Group>group).readers(topic) for group in fanout.groups]
+        return Fanout(
+            [target for target in fanout.targets if may_read((<Target>target).session, topic)],
+            [group for group in groups if (<Group>group).members])
 
     # ---- messages ------------------------------------------------------------------------------------
 

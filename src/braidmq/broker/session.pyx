@@ -12,7 +12,7 @@ Retained messages for a new subscription are replayed at the client's pace from 
 from collections import deque
 from math import inf
 
-from braidmq.broker.hub cimport DROP_QUEUE_FULL, DROP_REJECTED, DROP_SESSION_ENDED, Hub
+from braidmq.broker.hub cimport DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_REJECTED, DROP_SESSION_ENDED, Hub
 from braidmq.broker.inflight cimport AWAITS_PUBACK, AWAITS_PUBCOMP, AWAITS_PUBREC, Inflight, Slot
 from braidmq.broker.message cimport Message
 from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded, Outlet
@@ -318,6 +318,42 @@ cdef class Session:
             found.append((packet_id, <object>slot.message, <object>slot.target,
                           1 if slot.stage == AWAITS_PUBACK else 2, slot.retain != 0, slot.sequence))
         return found
+
+    # ---- rights --------------------------------------------------------------------------------------
+
+    def forget(self, may_read):
+        """Drop what waits and `may_read(topic)` denies; what of it belongs to shared groups, for others.
+
+        What is under way to a client that is here has reached it; for one that is away it waits, too.
+        """
+        cdef Slot* slot
+        cdef Delivery delivery
+        cdef Target target
+        movable = []
+        dropped = 0
+        kept = deque()
+        for delivery in self.queue or ():
+            if may_read(delivery.message.topic):
+                kept.append(delivery)
+                continue
+            self.queue_bytes -= delivery.message.cost()
+            self.settle(delivery.sequence)
+            if delivery.target.group is not None:
+                movable.append((delivery.message, delivery.target))
+            else:
+                dropped += 1
+        self.queue = kept or None
+        for packet_id in self.inflight.in_order() if self.outlet is None else ():
+            slot = self.inflight.find(packet_id)
+            if slot.stage == AWAITS_PUBCOMP or may_read((<Message>slot.message).topic):
+                continue
+            sequence = slot.sequence
+            self.inflight.remove(slot)
+            self.settle(sequence)
+            dropped += 1
+        self.replay = deque([waiting for waiting in self.replay or () if may_read(waiting[0].topic)]) or None
+        self.hub.drop(DROP_NOT_AUTHORIZED, dropped)
+        return movable
 
     # ---- the end -------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from braidmq.broker.rights import may_read
 from braidmq.broker.router import Subscription
 from braidmq.errors import ProtocolError
 from braidmq.store.records import SUBSCRIBED, UNSUBSCRIBED, options_byte
@@ -79,6 +80,9 @@ def _send_retained(connection: "Connection", subscription: Subscription, is_new:
     messages = retained.matching(subscription.filter)
     if subscription.no_local:
         messages = [message for message in messages if message.publisher != connection.session.client_id]
+    gate = connection.broker.gate
+    if gate.checks_topics:
+        messages = [message for message in messages if may_read(gate, connection.session, message.topic)]
     connection.session.send_retained(messages, subscription.target(), retained.is_current)
 
 

@@ -1,6 +1,7 @@
 """`braidmq serve`: a broker, from flags, environment and file."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -67,8 +68,13 @@ def serve(
         "log.level": log_level,
         "log.format": log_format,
     }
-    overrides = {name: value for name, value in given.items() if value is not None}
-    run_broker(load_config(config, os.environ, overrides | _pairs(set_, "") | _pairs(limit, "limits.")))
+    overrides: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+    overrides |= _pairs(set_, "") | _pairs(limit, "limits.")
+
+    def read() -> Config:
+        return load_config(config, os.environ, overrides)
+
+    run_broker(read(), read)
 
 
 def _pairs(pairs: list[str] | None, table: str) -> dict[str, object]:
@@ -81,13 +87,13 @@ def _pairs(pairs: list[str] | None, table: str) -> dict[str, object]:
     return found
 
 
-def run_broker(config: Config) -> None:
+def run_broker(config: Config, read_again: Callable[[], Config] | None = None) -> None:
     """Run a node, saying where it listens."""
     from braidmq import node  # here, so that --help and a wrong flag don't wait for the whole broker to load
 
     configure_logs(config.log)
     try:
-        node.run(config, on_ready=lambda addresses: _announce(addresses, config))
+        node.run(config, lambda addresses: _announce(addresses, config), read_again)
     except ConfigError as error:
         # The flags were well-formed; the machine says no, as for a port that is taken. It isn't wrong usage.
         raise BraidError(str(error)) from error

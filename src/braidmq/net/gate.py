@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from braidmq.access.passwords import PasswordCheck, parse_file
+from braidmq.access.rules import Rules, parse_rules
 from braidmq.access.tokens import TokenCheck, TokenSettings
 from braidmq.access.verdicts import Authenticator
 from braidmq.broker.access import BuiltInGate
-from braidmq.config import AuthConfig, Config
+from braidmq.config import AclConfig, AuthConfig, Config
 from braidmq.errors import ConfigError
 from braidmq.net.callout import HttpCallout
 
@@ -19,8 +20,15 @@ def make_gate(config: Config) -> BuiltInGate:
     return BuiltInGate(
         config.auth.credentials(),
         authenticators=tuple(_authenticators(config.auth)),
+        rules=_rules(config.acl),
         allow_anonymous=config.auth.lets_strangers_in,
     )
+
+
+def _rules(acl: AclConfig) -> Rules | None:
+    if acl.file is None:
+        return None
+    return parse_rules(read_text("[acl] file", Path(acl.file)), acl.file)
 
 
 def _authenticators(auth: AuthConfig) -> Iterator[Authenticator]:
