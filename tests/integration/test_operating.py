@@ -2,6 +2,8 @@
 
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +12,7 @@ import httpx
 import pytest
 
 from braidmq.client import BlockingClient
-from tests.cli.program import braidmq, start
+from tests.cli.program import braidmq, environment, start
 from tests.support.broker import POLL_S, Broker, start_braidmq
 
 TOKEN = "a-token-that-is-long-enough"
@@ -98,3 +100,23 @@ def test_a_trace_that_can_not_be_says_why() -> None:
     assert braidmq("trace", "--client", "x", "--admin-port", port).returncode == 1
     assert braidmq("trace", "--admin-port", port).returncode == 2
     assert braidmq("trace", "--client", "x").returncode == 2
+
+
+@pytest.mark.parametrize("absent", ["starlette", "uvicorn", "prometheus_client"])
+def test_a_broker_without_the_extra_says_what_to_install_and_runs_without_the_api(absent: str) -> None:
+    program = f"import sys; sys.modules[{absent!r}] = None; from braidmq.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "serve", "--in-memory", "--port", "0"]
+    refused = subprocess.run(
+        [*command, "--admin-port", "0"], capture_output=True, env=environment(), timeout=60, check=False
+    )
+    assert refused.returncode == 1
+    [line] = refused.stderr.decode().splitlines()
+    assert line.startswith(f"braidmq: [admin] needs {absent}")
+    assert line.endswith("pip install 'braidmq[admin]'")
+    plain = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
+    try:
+        assert plain.stdout is not None
+        assert plain.stdout.readline().startswith(b"listening on 127.0.0.1:")
+    finally:
+        plain.kill()
+        plain.communicate()
