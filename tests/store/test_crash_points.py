@@ -85,27 +85,31 @@ def test_a_crash_while_writing_leaves_what_was_kept(
         live = State()
         keeper.store.checkpoint_from(lambda: living_of(live))
         crash_after = data.draw(st.integers(0, len(played) - 1))
+        share = data.draw(st.floats(0, 1))
         for turn in played[:crash_after]:
             live.apply(turn)
             keeper.keep(turn)
+        keeper.store.flush()
         before = image(root / "data", root / "before")
         live.apply(played[crash_after])
         keeper.keep(played[crash_after])
+        keeper.store.flush()
         after = image(root / "data", root / "after")
         keeper.close()
         expected = [plain_state(replayed(played[:end])) for end in (crash_after, crash_after + 1)]
         assert found_in(before) == expected[0]
-        cut_newest(after, before, data)
+        cut_newest(after, before, share)
         assert found_in(after) in expected
 
 
-def cut_newest(after: Path, before: Path, data: st.DataObject) -> None:
-    """Take back some of what was written last, as if the crash had come in the middle of it."""
+def cut_newest(after: Path, before: Path, share: float) -> None:
+    """Take back a share of what was written last, as if the crash had come in the middle of it."""
     newest = path_of(after, numbers_in(after)[-1])
     earlier = before / newest.name
     least = earlier.stat().st_size if earlier.exists() else 0
     if numbers_in(after)[:1] == numbers_in(before)[:1]:  # no checkpoint has removed what this one needs
-        os.truncate(newest, data.draw(st.integers(least, newest.stat().st_size)))
+        written = newest.stat().st_size - least
+        os.truncate(newest, least + round(written * share))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

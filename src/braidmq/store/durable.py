@@ -118,6 +118,11 @@ class DurableStore:
         if self._checkpoint is not None and not self.is_failing:
             self._go_on_with_checkpoint(max(SLICE_BYTES, 2 * written))
 
+    def flush(self) -> None:
+        """Wait until all turns so far are written and files no longer needed are gone (for tests)."""
+        assert self._writer is not None
+        self._writer.flush()
+
     def close(self) -> None:
         """Write what waits, and give the directory free."""
         if self._writer is not None and not self._writer.close():

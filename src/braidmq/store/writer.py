@@ -63,6 +63,14 @@ class LogWriter:
         """Remove the files before this one, once all that replaces them is on the disk itself."""
         self._actions.put(partial(self._sweep, number))
 
+    def flush(self) -> None:
+        """Wait until all that was given so far is done."""
+        done = threading.Event()
+        self._actions.put(done.set)
+        done.wait()
+        if self._sweeper is not None:
+            self._sweeper.join()
+
     def close(self) -> bool:
         """Write what waits and end; False if that could not be written."""
         if self.is_failing:
