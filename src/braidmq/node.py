@@ -67,7 +67,8 @@ async def _serve(
     _tame_garbage_collector()
     turn = Turn(broker, loop)
     broker.run_aside = aside = Aside(turn, loop)
-    reload = partial(_reload, config, read_again, turn)
+    effective = Effective(config)
+    reload = partial(_reload, effective, read_again, turn)
     loop.add_signal_handler(signal.SIGHUP, _reload_or_tell, reload)
     servers: list[Listening] = []
     addresses = []
@@ -78,7 +79,7 @@ async def _serve(
             servers.append(server)
             addresses += found
         turn.finish()
-        admin = start_admin(config, broker, turn, reload)
+        admin = start_admin(effective, broker, turn, reload)
         if admin is not None:
             addresses.append(f"{admin.address} (admin API)")
         if on_ready is not None:
@@ -91,15 +92,23 @@ async def _serve(
         await _stop(broker, turn, servers)
 
 
-def _reload(config: Config, read_again: Callable[[], Config], turn: Turn) -> None:
+class Effective:
+    """The configuration in effect: what the node was started with, and what it has reloaded since."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+
+def _reload(effective: Effective, read_again: Callable[[], Config], turn: Turn) -> None:
     """Take over who may do what from the configuration as it is now. ConfigError: nothing has changed."""
-    fresh = read_again()
+    config, fresh = effective.config, read_again()
     # The listeners stay as they are, so they must not become more open than their configuration allows.
     refuse_contradictions(msgspec.structs.replace(fresh, listeners=config.listeners))
     gate = make_gate(fresh)
     turn.broker.hub.now = clock_s()
     replace_gate(turn.broker, gate)
     turn.finish()
+    effective.config = msgspec.structs.replace(config, auth=fresh.auth, acl=fresh.acl)
     changed = [name for name in LATER_TABLES if getattr(fresh, name) != getattr(config, name)]
     log.info("reloaded", at_the_next_start=changed)
 
@@ -112,17 +121,17 @@ def _reload_or_tell(reload: Callable[[], None]) -> None:
 
 
 def start_admin(
-    config: Config, broker: Broker, turn: Turn, reload: Callable[[], None]
+    effective: Effective, broker: Broker, turn: Turn, reload: Callable[[], None]
 ) -> "AdminServer | None":
     """The admin API, if the configuration asks for it."""
-    if config.admin.port is None:
+    if effective.config.admin.port is None:
         return None
     try:
         from braidmq.admin.desk import Desk
         from braidmq.admin.server import AdminServer
     except ModuleNotFoundError as error:
         raise ConfigError(f"[admin] needs {error.name}: pip install 'braidmq[admin]'") from error
-    server = AdminServer(Desk(broker, config, clock_s, turn.finish, reload))
+    server = AdminServer(Desk(broker, lambda: effective.config, clock_s, turn.finish, reload))
     server.start()
     return server
 

@@ -16,7 +16,7 @@ TOKEN = "a-token-that-is-long-enough"
 
 def make_desk(world: World, token: str | None = None, **options: Any) -> Desk:
     config = Config(limits=world.broker.limits, admin=AdminConfig(port=8080, token=token))
-    return Desk(world.broker, config, lambda: world.now, world.broker.hub.end_turn, **options)
+    return Desk(world.broker, lambda: config, lambda: world.now, world.broker.hub.end_turn, **options)
 
 
 def operator(

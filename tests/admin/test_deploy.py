@@ -30,7 +30,7 @@ def test_the_configuration_to_begin_with_is_good() -> None:
 def test_the_unit_runs_commands_that_exist() -> None:
     text = (DEPLOY / "braidmq.service").read_text()
     commands = re.findall(r"^Exec\w+=/opt/braidmq/bin/braidmq (.+)$", text, re.MULTILINE)
-    assert len(commands) == 2
+    assert len(commands) == 3
     assert all(parses(shlex.split(command)) for command in commands)
     variables = re.findall(r"^Environment=(BRAIDMQ_\w+)=", text, re.MULTILINE)
     assert set(variables) <= {setting.variable for setting in SETTINGS.values()}

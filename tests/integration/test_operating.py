@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from tests.cli.program import braidmq, environment, start
 from tests.support.broker import POLL_S, Broker, start_braidmq
 
 TOKEN = "a-token-that-is-long-enough"
+VERIFIER = "SCRAM-SHA-256$4096:c2FsdA==$c3RvcmVk:c2VydmVy"
 
 
 @contextmanager
@@ -120,3 +122,17 @@ def test_a_broker_without_the_extra_says_what_to_install_and_runs_without_the_ap
     finally:
         plain.kill()
         plain.communicate()
+
+
+def test_a_reload_by_the_api_takes_effect_and_shows(tmp_path: Path) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text("[auth]\nallow_anonymous = true\n")
+    with operated("--config", str(path)) as (_, api):
+        assert api.get("/config").json()["auth"]["scram_users"] == {}
+        path.write_text(f'[auth.scram_users]\nada = "{VERIFIER}"\n')
+        assert api.post("/reload").status_code == 200
+        assert api.get("/config").json()["auth"]["scram_users"] == {"ada": "***"}
+        path.write_text("[auth]\nallow_anonymos = true\n")
+        refused = api.post("/reload")
+        assert (refused.status_code, "allow_anonymos" in refused.json()["detail"]) == (409, True)
+        assert api.get("/config").json()["auth"]["scram_users"] == {"ada": "***"}

@@ -32,24 +32,28 @@ class RefusedError(Exception):
 class Desk:
     """A broker as its operator sees it.
 
-    `finish_turn` is called after whatever the broker was made to do; `reload` is None where nothing can be
-    reloaded.
+    `config` tells the configuration in effect, which a reload can change; `finish_turn` is called after
+    whatever the broker was made to do; `reload` is None where nothing can be reloaded.
     """
 
     def __init__(
         self,
         broker: Broker,
-        config: Config,
+        config: Callable[[], Config],
         clock_s: Callable[[], float],
         finish_turn: Callable[[], None],
         reload: Callable[[], None] | None = None,
     ) -> None:
         self.broker = broker
-        self.config = config
+        self._config = config
         self.reload = reload
         self.started_at_s = clock_s()
         self._clock_s = clock_s
         self._finish_turn = finish_turn
+
+    @property
+    def config(self) -> Config:
+        return self._config()
 
     @contextmanager
     def turn(self) -> Iterator[Broker]:
