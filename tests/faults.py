@@ -12,17 +12,20 @@
 """
 
 import asyncio
+import socket
+import struct
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 CHUNK_BYTES = 65_536
+NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class FaultProxy:
     def __init__(self, target_host: str, target_port: int, host: str = "127.0.0.1") -> None:
-        self._target = (target_host, target_port)
+        self.target = (target_host, target_port)  # of new connections; a broker may come back elsewhere
         self.host = host
         self.port = 0
         self.accepted = 0
@@ -58,6 +61,10 @@ class FaultProxy:
     def cut_after(self, *, to_server: int | None = None, to_client: int | None = None) -> None:
         """Each new connection is reset once so many bytes have passed; None: never."""
         self._bytes_left = {"to server": to_server, "to client": to_client}
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
 
     @property
     def connections(self) -> int:
@@ -98,7 +105,7 @@ class FaultProxy:
     async def _relay(self, connection: "_Connection", reader: asyncio.StreamReader) -> None:
         if self._refusing:
             return
-        server_reader, server_writer = await asyncio.open_connection(*self._target)
+        server_reader, server_writer = await asyncio.open_connection(*self.target)
         connection.server_writer = server_writer
         directions = [
             asyncio.create_task(self._move(reader, server_writer, "to server")),
@@ -134,7 +141,9 @@ class _Connection:
 
     def reset(self) -> None:
         for writer in (self.client_writer, self.server_writer):
-            if writer is not None:
+            if writer is not None and not writer.transport.is_closing():
+                # Without lingering the kernel sends a RST instead of a FIN: no goodbye.
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
                 writer.transport.abort()
 
 
@@ -174,7 +183,7 @@ class FaultProxyThread:
 
     @property
     def address(self) -> str:
-        return f"{self.proxy.host}:{self.proxy.port}"
+        return self.proxy.address
 
     def _run(self) -> None:
         self._loop.run_until_complete(self._serve())
