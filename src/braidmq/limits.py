@@ -72,6 +72,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         "How long a connection may take to complete its CONNECT. Connections that say nothing would "
         "otherwise fill connections_max for free.",
     )] = 10
+    address_connects_per_s_max: Annotated[int, _bound(
+        0, None,
+        "How many connections a second one address (of IPv6: one network of 64 bits) may open, and how many "
+        "at once after a rest; more are closed unheard. Guessing passwords and TLS handshakes cost time. "
+        "Behind a proxy the address is the client's only with the PROXY protocol. 0 is no limit.",
+    )] = 0
     keep_alive_s_max: Annotated[int, _bound(
         0, UINT16_CEILING,
         "The longest keep alive an MQTT 5 client may ask for; a longer one, or none, is answered with this "
@@ -117,6 +123,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         "The same bound in bytes of topics, payloads and properties, with 200 more a message for keeping it: "
         "ten thousand pictures are not ten thousand readings.",
     )] = 16 * MIB
+    client_messages_per_s_max: Annotated[int, _bound(
+        0, None,
+        "How many messages a second one client may publish; whoever is faster is read more slowly, and "
+        "nothing is lost. 0 is no limit, and costs nothing.",
+    )] = 0
+    client_bytes_per_s_max: Annotated[int, _bound(
+        0, None,
+        "The same for all bytes that a client sends.",
+    )] = 0
     topic_alias_max: Annotated[int, _bound(
         0, UINT16_CEILING,
         "How many topic aliases a client may set on one connection. Each holds a topic, so this times "

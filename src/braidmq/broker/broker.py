@@ -14,6 +14,7 @@ from braidmq.broker.access import Gate
 from braidmq.broker.connection import Connection, Shell
 from braidmq.broker.hub import Hub
 from braidmq.broker.outlet import Outlet
+from braidmq.broker.quotas import AddressRates, MeteredConnection
 from braidmq.broker.retained import RetainedMessages
 from braidmq.broker.rights import recheck, replace_gate
 from braidmq.broker.router import Router
@@ -63,6 +64,12 @@ class Broker:
         self._make_client_id = make_client_id
         self._on_closed = on_closed
         self._watched_outlets: set[Outlet] = set()
+        self.quota_pauses = 0  # how often somebody who sent too fast was made to wait
+        self.refused_addresses = 0  # connections closed because their address opened too many
+        is_metered = limits.client_bytes_per_s_max or limits.client_messages_per_s_max
+        self._connection_kind = MeteredConnection if is_metered else Connection
+        connects_max = limits.address_connects_per_s_max
+        self._address_rates = AddressRates(connects_max) if connects_max else None
         replace_gate(self, gate)
         self._sweep_retained()
 
@@ -71,9 +78,13 @@ class Broker:
     def open(self, shell: Shell, peer: str, now: float) -> Connection:
         """Somebody has connected."""
         self.hub.now = now
-        connection = Connection(self.hub, self.router, self, shell, peer)
+        connection = self._connection_kind(self.hub, self.router, self, shell, peer)
         connection.takes_fast_lane = self.router.observer is None
         self.connections.add(connection)
+        if self._address_rates is not None and not self._address_rates.admits(peer, now):
+            self.refused_addresses += 1
+            connection.is_finished = True  # what it sends isn't looked at
+            shell.defer(lambda: connection.close("too many connections from its address"))
         return connection
 
     def advance(self, now: float) -> None:
