@@ -12,7 +12,7 @@ import pytest
 from braidmq.config import AuthConfig, Config, Listener
 from braidmq.errors import ConfigError
 from braidmq.net.stream import Turn
-from braidmq.node import _reload, make_broker
+from braidmq.node import Effective, _reload, make_broker
 from braidmq.store import MemoryStore
 from tests.cli.program import braidmq
 from tests.net.running import serving
@@ -93,5 +93,5 @@ def test_a_reload_never_opens_a_listener_to_strangers(tmp_path: Path) -> None:
     gate = broker.gate
     turn = Turn(broker, asyncio.new_event_loop())
     with pytest.raises(ConfigError, match="no authentication is configured"):
-        _reload(config, Config, turn)
+        _reload(Effective(config), Config, turn)
     assert broker.gate is gate
