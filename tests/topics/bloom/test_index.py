@@ -124,12 +124,28 @@ def test_a_staged_filter_is_searched_as_it_is() -> None:
 
 
 def test_a_filter_too_large_for_the_rows_is_searched_by_itself() -> None:
-    world = Peers(7, loaded_blocks_max=4)
+    world = Peers(7, rows_bytes_max=4 * 512 * 8)
     world.add("large", 2_000)
     world.add("small", 10)
     world.load_all()
     assert world.index.blocks <= 4
     world.change("large", 20, 0.5)
+    world.check(200)
+
+
+def test_wider_rows_push_out_what_takes_too_much() -> None:
+    world = Peers(14, rows_bytes_max=64 * 512 * 8)
+    world.add("large", 700)
+    for number in range(63):
+        world.add(f"peer{number}", 3)
+    world.load_all()
+    assert (world.index.blocks, world.index.width) == (64, 1)
+    world.add("one more", 3)
+    world.load_all()
+    assert world.index.width == 2
+    assert world.index.nbytes <= 64 * 512 * 8
+    world.check(200)
+    world.change("large", 30, 0.5)
     world.check(200)
 
 

@@ -15,23 +15,29 @@ from dataclasses import dataclass, field
 from braidmq.topics.bloom.local import HASHES
 from braidmq.topics.bloom.messages import (
     Delta,
+    DepthMasks,
     Envelope,
     InterestError,
     Kind,
     apply_delta,
+    masks_of,
     open_message,
     read_delta,
     read_snapshot,
+    set_masks,
 )
 from braidmq.topics.bloom.prefix import PrefixFilter
-from braidmq.topics.bloom.sizing import BLOCK_BYTES
+from braidmq.topics.bloom.sizing import BLOCK_BITS, BLOCK_BYTES
 from braidmq.topics.bloom.sliced import SlicedFilter
 from braidmq.topics.bloom.stream import Outcome, StreamPosition
 
 # A column of 64 KiB at a time: a few milliseconds.
 LOAD_BYTES_MAX = 65_536
-# Rows for 64 peers of this size take 256 MiB. A larger filter stays staged: right, but searched by itself.
-LOADED_BLOCKS_MAX = 1 << 16
+# A filter for which the rows would take more stays staged: right, but searched by itself. With up to 64 peers
+# this holds filters of a million subscriptions.
+ROWS_BYTES_MAX = 512 << 20
+_WORD_BYTES = 8
+NO_DEPTHS = DepthMasks(0, 0, 0)
 
 
 @dataclass(slots=True)
@@ -41,6 +47,7 @@ class Column:
     slot: int
     stream: StreamPosition = field(default_factory=StreamPosition)
     blocks: int = 0
+    masks: DepthMasks = NO_DEPTHS
     known_false: list[int] = field(default_factory=list)
     staged: PrefixFilter | None = None
     rows_written: int = 0
@@ -50,12 +57,10 @@ class Column:
 class InterestIndex(SlicedFilter):
     """The interest of many peers; `interested(topic)` gives those that may want a topic."""
 
-    def __init__(
-        self, *, seed: int, hashes: int = HASHES, loaded_blocks_max: int = LOADED_BLOCKS_MAX
-    ) -> None:
+    def __init__(self, *, seed: int, hashes: int = HASHES, rows_bytes_max: int = ROWS_BYTES_MAX) -> None:
         super().__init__(hashes, seed)
         self._columns: dict[Hashable, Column] = {}
-        self._loaded_blocks_max = loaded_blocks_max
+        self._rows_bytes_max = rows_bytes_max
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -65,6 +70,8 @@ class InterestIndex(SlicedFilter):
         if peer is None:
             raise ValueError("None can't be a peer's name")
         if peer not in self._columns:
+            if None not in self.labels:
+                self._make_room_for_wider_rows()
             self._columns[peer] = Column(self.occupy(peer))
             self._refresh_known_false()
 
@@ -73,9 +80,8 @@ class InterestIndex(SlicedFilter):
         column = self._columns.pop(peer)
         self.release(column.slot)
         self._refresh_known_false()
-        largest = max((other.blocks for other in self._columns.values() if other.staged is None), default=1)
-        if max(1, largest) * 4 <= self.blocks:
-            self._resize_rows(max(1, largest))
+        if self._largest_loaded() * 4 <= self.blocks:
+            self._resize_rows(self._largest_loaded())
 
     def receive(self, peer: Hashable, message: bytes) -> Outcome:
         """Take a peer's snapshot or delta. InterestError if it is damaged: that, too, takes a snapshot."""
@@ -104,7 +110,7 @@ class InterestIndex(SlicedFilter):
     def advance(self, bytes_max: int = LOAD_BYTES_MAX) -> bool:
         """Go on loading a staged filter; False if there is none that can be loaded."""
         for column in self._columns.values():
-            if column.staged is not None and column.blocks <= self._loaded_blocks_max:
+            if column.staged is not None and self._fits(column.blocks, self.width):
                 self._load(column, column.staged, max(1, bytes_max // BLOCK_BYTES))
                 return True
         return False
@@ -124,7 +130,7 @@ class InterestIndex(SlicedFilter):
             self.stage(column.slot, filter)
             column.staged, column.blocks, column.rows_written = filter, filter.blocks, 0
             column.stream.moved_to(position, by_snapshot=True)
-            if column.blocks <= self._loaded_blocks_max:
+            if self._fits(column.blocks, self.width):
                 self._load(column, filter, LOAD_BYTES_MAX // BLOCK_BYTES)
         return outcome
 
@@ -147,7 +153,7 @@ class InterestIndex(SlicedFilter):
             self.write_positions(column.slot, column.blocks, delta.set_positions, True)
             self.write_positions(column.slot, column.blocks, delta.cleared_positions, False)
         if column.staged is None and delta.masks is not None:
-            self.set_depths(column.slot, delta.masks.plus, delta.masks.hash, delta.masks.end)
+            self._set_masks(column, delta.masks)
 
     def _load(self, column: Column, filter: PrefixFilter, blocks_max: int) -> None:
         if filter.blocks > self.blocks:
@@ -155,10 +161,38 @@ class InterestIndex(SlicedFilter):
         self.load_rows(column.slot, column.rows_written, blocks_max)
         column.rows_written = min(column.rows_written + blocks_max, self.blocks)
         if column.rows_written == self.blocks:
-            self.set_depths(column.slot, filter.plus_depths, filter.hash_depths, filter.end_depths)
+            self._set_masks(column, masks_of(filter))
             self.finish_load(column.slot)
             column.staged, column.known_false = None, filter.known_false
             self._refresh_known_false()
+
+    def _unload(self, column: Column) -> None:
+        """Back from the rows into a filter of its own."""
+        filter = PrefixFilter(column.blocks, self.hashes, self.seed)
+        filter.bits = self.read_column(column.slot, column.blocks)
+        filter.known_false = column.known_false
+        set_masks(filter, column.masks)
+        self.stage(column.slot, filter)
+        column.staged, column.rows_written = filter, 0
+
+    def _make_room_for_wider_rows(self) -> None:
+        """Before rows of twice the width: unload what would then take too much, and shorten the rows."""
+        for column in self._columns.values():
+            if column.staged is None and not self._fits(column.blocks, 2 * self.width):
+                self._unload(column)
+        if not self._fits(self.blocks, 2 * self.width):
+            self._resize_rows(self._largest_loaded())
+
+    def _fits(self, blocks: int, width: int) -> bool:
+        return blocks * BLOCK_BITS * width * _WORD_BYTES <= self._rows_bytes_max
+
+    def _largest_loaded(self) -> int:
+        loaded = (column.blocks for column in self._columns.values() if column.staged is None)
+        return max(1, max(loaded, default=1))
+
+    def _set_masks(self, column: Column, masks: DepthMasks) -> None:
+        column.masks = masks
+        self.set_depths(column.slot, masks.plus, masks.hash, masks.end)
 
     def _resize_rows(self, blocks: int) -> None:
         self.reshape(blocks, self.width)
