@@ -12,7 +12,7 @@ wrong estimate can't starve a member. What is known of a member decides how E is
     acks when processed (declared)    service time from acks, window
     status reports                    virtual finish time as in status2; acks are not looked at. QoS 0 too
     neither                           (in flight + 1) times the mean of the others; no window
-    nothing known of anybody          in flight alone, that is least_inflight
+    nothing known of anybody          least_inflight
 
 Cost: O(members), about 10 ns each.
 """
@@ -28,16 +28,20 @@ cdef double SERVICE_LEAST_S = 0.001    # a shorter one counts as not known
 cdef double REACH = 3.0                # a member that takes this many times longer than the best is not used
 
 
+cdef Member least_inflight(list seats):
+    cdef Seat seat, best = None
+    for seat in seats:
+        if best is None or seat.member.inflight < best.member.inflight:
+            best = seat
+    return None if best is None else best.member
+
+
 cdef class LeastInflightPolicy(Policy):
     def __init__(self):
         self.name = "least_inflight"
 
     cpdef Member choose(self, double now, object publisher, object topic, int qos=0, Py_ssize_t pending=1):
-        cdef Seat seat, best = None
-        for seat in self.free_seats(qos):
-            if best is None or seat.member.inflight < best.member.inflight:
-                best = seat
-        return None if best is None else best.member
+        return least_inflight(self.free_seats(qos))
 
 
 cdef double acked_completion(Member member, double now, double service_s) noexcept:
@@ -116,13 +120,13 @@ cdef class AdaptivePolicy(Policy):
         return seat.member.inflight < window + pending // len(self.rotation)
 
     cpdef Member choose(self, double now, object publisher, object topic, int qos=0, Py_ssize_t pending=1):
-        cdef double best_s = INFINITY, limit_s
+        cdef double best_s = INFINITY, limit_s, mean_s = self.mean_service()
         cdef list free = self.free_seats(qos)
         cdef Seat seat
         self.waking_s = INFINITY
-        if not free:
-            return None
-        limit_s = self.survey(now, qos, pending)
+        if mean_s < SERVICE_LEAST_S:
+            return least_inflight(free)
+        limit_s = self.survey(now, qos, pending, mean_s)
         for seat in free:
             if self.is_open(seat, qos, pending):
                 if seat.expected_s <= limit_s:
@@ -137,9 +141,9 @@ cdef class AdaptivePolicy(Policy):
             if seat.expected_s <= limit_s and self.is_open(seat, qos, pending):
                 return seat.member
 
-    cdef double survey(self, double now, int qos, Py_ssize_t pending):
+    cdef double survey(self, double now, int qos, Py_ssize_t pending, double mean_s):
         """Estimates every seat, and answers the E above which a member is not worth it."""
-        cdef double mean_s = self.mean_service(), least_s = INFINITY, rate = 0.0
+        cdef double least_s = INFINITY, rate = 0.0
         cdef Seat seat
         for seat in self.rotation:
             self.estimate(seat, qos, now, mean_s)
@@ -153,7 +157,7 @@ cdef class AdaptivePolicy(Policy):
     cpdef Member overflow(self, double now, int qos):
         """The member with the smallest E that has room, whatever its window."""
         cdef Seat seat, best = None
-        self.survey(now, qos, 1)
+        self.survey(now, qos, 1, self.mean_service())
         for seat in self.free_seats(qos):
             if best is None or seat.expected_s < best.expected_s:
                 best = seat

@@ -64,3 +64,6 @@ cdef WithdrawMessage withdraw_message(Member member, long long token):
     effect.member = member
     effect.token = token
     return effect
+
+
+Effect = SendMessage | KeepMessage | DropMessage | WithdrawMessage

@@ -6,9 +6,9 @@ from braidmq.broker.policies.queue cimport Entry, GroupQueue
 
 cdef class Delivery:
     # A message with a member, from SendMessage to its last acknowledgement.
-    cdef Entry entry
-    cdef int qos
-    cdef bint is_received             # PUBREC came
+    cdef readonly Entry entry
+    cdef readonly int qos
+    cdef readonly bint is_received    # PUBREC came
 
 
 cdef class Place:
@@ -16,7 +16,7 @@ cdef class Place:
     cdef readonly int qos
     cdef readonly bint is_online
     cdef readonly bint is_subscribed  # False: it only finishes what was begun with it
-    cdef dict deliveries              # token -> Delivery, in order of sending
+    cdef readonly dict deliveries     # token -> Delivery, in order of sending
 
 
 cdef class SharedGroup:

@@ -138,6 +138,7 @@ cdef class SharedGroup:
         self.pump_lane(lane, now, effects)
         if self.queue.is_over():
             self.overflowed(now, effects)
+            self.pump(now, effects)    # what was behind a dropped message may be sendable
         if self.queue.last(lane) is entry:
             effects.append(keep_message(entry.message))
 
@@ -193,7 +194,8 @@ cdef class SharedGroup:
                 continue
             member = self.policy.choose(now, entry.publisher, entry.topic, entry.qos, self.queue.count)
             if member is None:
-                self.wake_at_s = min(self.wake_at_s, self.policy.eligible_at(now))
+                # What is behind the first may be sendable when that one has expired.
+                self.wake_at_s = min(self.wake_at_s, self.policy.eligible_at(now), entry.expires_at_s)
                 return
             self.queue.take(lane)
             self.send(entry, member, now, effects)
@@ -209,7 +211,10 @@ cdef class SharedGroup:
 
     def swept(self, double now):
         """Drops what has expired while it waited, to free its memory."""
-        return [drop_message(entry.message, DROP_EXPIRED) for entry in self.queue.take_expired(now)]
+        effects = [drop_message(entry.message, DROP_EXPIRED) for entry in self.queue.take_expired(now)]
+        if effects:
+            self.pump(now, effects)    # what was behind a dropped message may be sendable
+        return effects
 
     # -- acknowledgements ------------------------------------------------------------------------------------
 
@@ -217,9 +222,10 @@ cdef class SharedGroup:
         """PUBACK, or a negative PUBREC. A token that is not in flight is ignored: it was withdrawn."""
         cdef list effects = []
         cdef Place place = self.places.get(member)
-        cdef Delivery delivery = None if place is None else place.deliveries.pop(token, None)
-        if delivery is None:
+        cdef Delivery delivery = None if place is None else place.deliveries.get(token)
+        if delivery is None or delivery.is_received:
             return effects
+        del place.deliveries[token]
         self.policy.acked(member, now, token)
         if reason >= REFUSAL_LEAST:
             effects.append(drop_message(delivery.entry.message, DROP_REJECTED))

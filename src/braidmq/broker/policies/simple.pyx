@@ -53,17 +53,21 @@ cdef class RoundRobinPolicy(Policy):
 
 cdef class WeightedPolicy(Policy):
     cdef dict weights      # client id -> weight, in place of what the member declared
-    cdef double served     # virtual time: start of the service of the last message
+    cdef double served     # virtual time: start of the service of the latest message
 
     def __init__(self, dict weights=None):
         self.name = "weighted"
         self.weights = weights or {}
 
+    cdef double start(self, Seat seat) noexcept:
+        # A seat that could be chosen all along is never more than one message behind; others must not catch up.
+        return max(seat.turn, self.served - 1.0 / seat.weight)
+
     cpdef Member choose(self, double now, object publisher, object topic, int qos=0, Py_ssize_t pending=1):
         cdef Seat seat, best = None
         cdef double turn, best_turn = 0.0
         for seat in self.free_seats(qos):
-            turn = max(seat.turn, self.served) + 1.0 / seat.weight
+            turn = self.start(seat) + 1.0 / seat.weight
             if best is None or turn < best_turn:
                 best, best_turn = seat, turn
         return None if best is None else best.member
@@ -73,8 +77,9 @@ cdef class WeightedPolicy(Policy):
         seat.turn = self.served
 
     cdef void chose(self, Seat seat, double now):
+        seat.turn = self.start(seat)
         self.served = max(seat.turn, self.served)
-        seat.turn = self.served + 1.0 / seat.weight
+        seat.turn += 1.0 / seat.weight
 
 
 cdef class StickyPolicy(Policy):
