@@ -114,9 +114,7 @@ def test_status2_goes_round_while_nothing_is_known_and_then_to_who_is_done_first
     quick, slow = Member("quick", 0.0), Member("slow", 0.0)
     for member in (quick, slow):
         policy.join(member, 0.0)
-    order = []
-    for step in range(4):
-        order.append(given(policy, 0.1 * step).name)
+    order = [given(policy, 0.1 * step).name for step in range(4)]
     assert order == ["quick", "slow", "quick", "slow"]
     policy.status(quick, 1.0, StatusReport(0, 0.01, 2, 2))
     policy.status(slow, 1.0, StatusReport(1, 0.1, 2, 0))

@@ -1,4 +1,4 @@
-"""Every message goes to exactly one member, none is lost or doubled, over any interleaving of what can happen.
+"""Every message goes to exactly one member, none is lost or doubled, whatever may happen in whatever order.
 
 Twice: hypothesis looks for short stories, and seeded walks tell long ones.
 """
