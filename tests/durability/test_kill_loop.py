@@ -187,3 +187,28 @@ def test_expiries_go_on_while_the_broker_is_dead(data: Path) -> None:
         for each in (publisher, brief, lasting):
             each.close()
         node.kill()
+
+
+@pytest.mark.timeout(120)
+def test_a_clean_stop_keeps_everything_and_frees_the_directory(data: Path) -> None:
+    node = Node(data)
+    publisher, subscriber = Publisher("publisher", 2, "load/2"), Subscriber("subscriber", "load/#")
+    wires: list[Wire] = [publisher, subscriber]
+    try:
+        subscriber.connect(node.port)
+        assert run(wires, lambda: subscriber.granted > 0)
+        subscriber.close()
+        publisher.connect(node.port)
+        assert run(wires, lambda: len(publisher.acknowledged) >= 100)
+        assert node.broker.stop() == 0
+        node.broker = node.start()
+        publisher.is_paused = True
+        for wire in wires:
+            wire.connect(node.port)
+        assert run(wires, lambda: not publisher.open)
+        assert run(wires, lambda: len(subscriber.once) >= len(publisher.acknowledged))
+        assert numbers(subscriber.once, "load/2") == publisher.acknowledged
+    finally:
+        for wire in wires:
+            wire.close()
+        node.kill()
