@@ -78,6 +78,12 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     protocol: Annotated[Literal["mqtt", "websocket"], msgspec.Meta(
         description="What is spoken: MQTT itself, or MQTT in WebSocket frames at the path /mqtt.",
     )] = "mqtt"
+    origins: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="The origins, with spaces between them, whose web pages may connect by WebSocket: "
+        "`https://dashboard.example`; `*` is all. Without it only pages of the same host name may. Programs "
+        "that are no browsers aren't concerned.",
+    )] | None = None
     certificate: Annotated[str, msgspec.Meta(
         min_length=1,
         description="A PEM file with the server's certificate and its chain. It turns TLS on.",

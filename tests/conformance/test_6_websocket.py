@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import socket
 import ssl
 from collections.abc import Iterator
 
+import paho.mqtt.client as paho
 import pytest
+from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidStatus, NegotiationError
 from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Subprotocol
+from websockets.typing import Origin, Subprotocol
 
+from braidmq.net.websocket import origin_may_connect
 from braidmq.wire import (
     V5,
     Connack,
@@ -45,10 +49,17 @@ def web() -> Iterator[tuple[Broker, int]]:
 
 
 class WebClient:
-    def __init__(self, port: int, path: str = "/mqtt", protocols: tuple[str, ...] = ("mqtt",)) -> None:
+    def __init__(
+        self,
+        port: int,
+        path: str = "/mqtt",
+        protocols: tuple[str, ...] = ("mqtt",),
+        origin: str | None = None,
+    ) -> None:
         opening = connect(
             f"ws://127.0.0.1:{port}{path}",
             subprotocols=[Subprotocol(name) for name in protocols],
+            origin=Origin(origin) if origin else None,
             open_timeout=TIMEOUT_S,
             max_size=None,
             compression=None,
@@ -94,6 +105,50 @@ def test_a_client_that_does_not_offer_mqtt_is_refused(
 ) -> None:
     with pytest.raises((InvalidStatus, NegotiationError)):
         WebClient(web[1], protocols=offered)
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "allowed", "expected"),
+    [
+        (None, "broker.example", None, True),
+        ("https://broker.example", "broker.example:8084", None, True),
+        ("https://evil.example", "broker.example:8084", None, False),
+        ("null", "broker.example:8084", None, False),
+        ("https://[", "broker.example:8084", None, False),
+        ("https://evil.example", None, None, False),
+        ("null", None, None, False),
+        ("https://evil.example", "broker.example", "*", True),
+        ("https://dash.example", "broker.example", "https://a.example https://dash.example", True),
+        ("https://broker.example", "broker.example", "https://dash.example", False),
+        ("https://dash.example.evil", "broker.example", "https://dash.example", False),
+    ],
+)
+def test_which_web_pages_may_connect(
+    origin: str | None, host: str | None, allowed: str | None, expected: bool
+) -> None:
+    given = {"Origin": origin, "Host": host}
+    headers = Headers({name: value for name, value in given.items() if value is not None})
+    assert origin_may_connect(headers, allowed) is expected
+
+
+def test_a_page_from_elsewhere_is_refused(web: tuple[Broker, int]) -> None:
+    with pytest.raises(InvalidStatus, match="403"):
+        WebClient(web[1], origin="https://evil.example")
+    WebClient(web[1], origin="http://127.0.0.1").connect("same-host")
+
+
+def test_a_stranger_can_not_make_the_broker_hold_much() -> None:
+    with serving([{"protocol": "websocket"}], "[limits]\nconnect_bytes_max = 1000\n") as (_, ports):
+        client = WebClient(ports[0])
+        begun = b"\x82\xff" + (1_000_000).to_bytes(8) + b"mask" + b"x" * 500_000
+        with contextlib.suppress(OSError):
+            client.socket.socket.sendall(begun)
+        with pytest.raises(ConnectionClosed):
+            client.socket.recv(TIMEOUT_S)
+        known = WebClient(ports[0])
+        known.connect("known")
+        known.send(Publish("t", b"x" * 900_000), Pingreq())
+        assert isinstance(known.receive(), Pingresp)
 
 
 def test_mqtt_is_at_its_path_only(web: tuple[Broker, int]) -> None:
@@ -205,3 +260,18 @@ def test_secure_websocket(tmp_path_factory: pytest.TempPathFactory) -> None:
             answer = secure.recv(TIMEOUT_S)
             assert isinstance(answer, bytes)
             assert answer[0] == 0x20
+
+
+def test_a_client_of_others_speaks_over_websocket(web: tuple[Broker, int]) -> None:
+    heard: queue.Queue[bytes] = queue.Queue()
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2, "paho-over-websocket", transport="websockets")
+    client.on_connect = lambda *_: client.subscribe("paho/#", 1)
+    client.on_subscribe = lambda *_: client.publish("paho/x", b"hello", 1)
+    client.on_message = lambda _client, _userdata, message: heard.put(message.payload)
+    client.connect("127.0.0.1", web[1])
+    client.loop_start()
+    try:
+        assert heard.get(timeout=TIMEOUT_S) == b"hello"
+    finally:
+        client.disconnect()
+        client.loop_stop()

@@ -67,7 +67,7 @@ def _protocol_maker(turn: Turn, listener: Listener) -> MakeProtocol:
         return Link(turn)
 
     if listener.protocol == "websocket":
-        return lambda peer: WebSocketProtocol(turn, link(), peer)
+        return lambda peer: WebSocketProtocol(turn, link(), peer, listener.origins)
     return lambda peer: StreamProtocol(link(), peer)
 
 

@@ -12,7 +12,9 @@ import logging
 from collections import deque
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+from websockets.datastructures import Headers
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import State
@@ -28,15 +30,43 @@ SUBPROTOCOL: Final = Subprotocol("mqtt")
 SUBPROTOCOLS: Final = (SUBPROTOCOL, Subprotocol("mqttv3.1"))
 DATA_OPCODES: Final = (Opcode.BINARY, Opcode.CONT)
 
+HANDSHAKE_BYTES_MAX: Final = 256 * 1024  # the HTTP request, and what may come behind CONNECT in one read
+
 _silent = logging.getLogger("braidmq.websocket")
 _silent.setLevel(logging.CRITICAL)
+
+
+def origin_may_connect(headers: Headers, allowed: str | None) -> bool:
+    """Whether a web page from where the browser says it is may connect. Programs don't say it.
+
+    A page of anybody can open a WebSocket to any server that its reader can reach, this machine included, and
+    the browser adds the reader's client certificate.
+    """
+    origins = headers.get_all("Origin")
+    if not origins or allowed == "*":
+        return True
+    if len(origins) > 1:
+        return False
+    if allowed is not None:
+        return origins[0] in allowed.split()
+    hosts = headers.get_all("Host")
+    return len(hosts) == 1 and _host_name(origins[0]) == _host_name(f"//{hosts[0]}") is not None
+
+
+def _host_name(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 class WebSocketProtocol(asyncio.Protocol):
     """One WebSocket connection; the Link's transport."""
 
-    def __init__(self, turn: Turn, link: Link, peer: str | None) -> None:
+    def __init__(self, turn: Turn, link: Link, peer: str | None, origins: str | None) -> None:
         limits = turn.broker.limits
+        self._origins = origins
+        self._bytes_of_strangers_left = limits.connect_bytes_max + HANDSHAKE_BYTES_MAX
         self._link = link
         self._peer = peer
         self._frames = ServerProtocol(
@@ -47,6 +77,7 @@ class WebSocketProtocol(asyncio.Protocol):
         self._is_paused = False
         self._is_delivering = False
         self._is_over = False
+        self._is_answered = False  # by the broker: a stranger may send less
 
     # ---- called by the event loop --------------------------------------------------------------------
 
@@ -57,6 +88,11 @@ class WebSocketProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_over:
             return
+        if not self._is_answered:
+            self._bytes_of_strangers_left -= len(data)
+            if self._bytes_of_strangers_left < 0:
+                self._shut()
+                return
         self._frames.receive_data(data)
         for event in self._frames.events_received():
             if isinstance(event, Request):
@@ -84,10 +120,12 @@ class WebSocketProtocol(asyncio.Protocol):
     # ---- frames --------------------------------------------------------------------------------------
 
     def _answer(self, request: Request) -> None:
-        if request.path.partition("?")[0] == PATH:
-            response = self._frames.accept(request)  # [MQTT-6.0.0-4]
-        else:
+        if request.path.partition("?")[0] != PATH:
             response = self._frames.reject(HTTPStatus.NOT_FOUND, f"MQTT is at {PATH}\n")
+        elif not origin_may_connect(request.headers, self._origins):
+            response = self._frames.reject(HTTPStatus.FORBIDDEN, "pages of this origin may not connect\n")
+        else:
+            response = self._frames.accept(request)  # [MQTT-6.0.0-4]
         self._frames.send_response(response)
 
     def _take(self, frame: Frame) -> None:
@@ -140,6 +178,7 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         if self._frames.state is State.OPEN:
+            self._is_answered = True
             self._frames.send_binary(data)
             self._write_frames()
 
