@@ -1,5 +1,6 @@
 """The stream of a trace: what is told, what is dropped when nobody reads, and how it ends."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -43,6 +44,19 @@ async def test_what_a_slow_reader_misses_is_counted(monkeypatch: pytest.MonkeyPa
     assert data_of(await anext(events)) == {"lost": 3}
     assert data_of(await anext(events))["kind"] == "received"
     await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_broker_that_stops_ends_its_streams() -> None:
+    desk = make_desk(World())
+    events = Stream(desk, "nobody", "").events()
+    await anext(events)
+    waiting = asyncio.ensure_future(anext(events))
+    await asyncio.sleep(0)
+    desk.end_streams()
+    assert await waiting == b": the broker stops\n\n"
+    assert [event async for event in events] == []
+    assert not desk.onlookers
+    assert desk.broker.router.observer is None
 
 
 async def test_silence_is_shown_to_be_no_death(monkeypatch: pytest.MonkeyPatch) -> None:

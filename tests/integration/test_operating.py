@@ -92,6 +92,22 @@ def test_a_trace_shows_what_happens_and_ends_with_the_program() -> None:
             tracing.communicate()
 
 
+def test_a_broker_that_is_traced_stops_at_once_and_the_trace_says_so() -> None:
+    with operated() as (broker, api):
+        tracing = start("trace", "--client", "x", "--admin-port", str(api.base_url.port))
+        try:
+            assert tracing.stderr is not None
+            assert tracing.stderr.readline().startswith(b"following")
+            broker.process.terminate()
+            assert broker.process.wait(20) == 0
+            assert "Cancel" not in broker.log()
+            assert tracing.wait(20) == 1
+            assert b"has ended it" in tracing.stderr.read()
+        finally:
+            tracing.kill()
+            tracing.communicate()
+
+
 def test_a_trace_that_can_not_be_says_why() -> None:
     with operated("--admin-token", TOKEN) as (_, api):
         port = str(api.base_url.port)

@@ -48,6 +48,7 @@ class Desk:
         self._config = config
         self.reload = reload
         self.started_at_s = clock_s()
+        self.onlookers: set[Callable[[], None]] = set()  # what ends each stream that is being read
         self._clock_s = clock_s
         self._finish_turn = finish_turn
 
@@ -66,6 +67,11 @@ class Desk:
 
     def health(self) -> Health:
         return Health("alive", braidmq.__version__, self._clock_s() - self.started_at_s)
+
+    def end_streams(self) -> None:
+        """The broker stops: answers that would go on for ever come to their end."""
+        for end in list(self.onlookers):
+            end()
 
     async def census(self) -> Census:
         """Counts over all sessions; clients have their turn between the slices."""

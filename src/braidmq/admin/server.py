@@ -29,6 +29,7 @@ class AdminServer:
     """The admin API, listening."""
 
     def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         self._metrics = Metrics(desk)
         settings = uvicorn.Config(
             make_app(desk, self._metrics),
@@ -59,6 +60,7 @@ class AdminServer:
     async def stop(self) -> None:
         serving, watching = self._tasks
         watching.cancel()
+        self._desk.end_streams()
         self._server.should_exit = True
         await serving
         self._socket.close()

@@ -25,10 +25,12 @@ class Stream:
     """What is told to one onlooker and not yet read."""
 
     def __init__(self, desk: Desk, client_id: str, filter: str) -> None:
+        self._desk = desk
         self._broker = desk.broker
         _refuse_wrong(desk, client_id, filter)
-        self._waiting: asyncio.Queue[tuple[float, TraceEvent]] = asyncio.Queue(WAITING_MAX)
+        self._waiting: asyncio.Queue[tuple[float, TraceEvent] | None] = asyncio.Queue(WAITING_MAX)
         self._lost = 0
+        self._is_over = False
         self._trace = Trace(self._note, client_id=client_id or None, filter=filter or None)
 
     def _note(self, event: TraceEvent) -> None:
@@ -40,22 +42,32 @@ class Stream:
     async def events(self) -> AsyncIterator[bytes]:
         """The events, as text; the trace is on while this is iterated."""
         add_trace(self._broker, self._trace)
+        self._desk.onlookers.add(self._end)
         try:
             yield b": the trace has begun\n\n"
-            while True:
+            while not self._is_over:
                 yield await self._next()
                 if self._lost:
                     lost, self._lost = self._lost, 0
                     yield b'event: lost\ndata: {"lost":%d}\n\n' % lost
         finally:
+            self._desk.onlookers.discard(self._end)
             remove_trace(self._broker, self._trace)
+
+    def _end(self) -> None:
+        self._is_over = True
+        if self._waiting.empty():  # else somebody is about to look anyway
+            self._waiting.put_nowait(None)
 
     async def _next(self) -> bytes:
         try:
             async with asyncio.timeout(QUIET_S):
-                at_s, event = await self._waiting.get()
+                found = await self._waiting.get()
         except TimeoutError:
             return b": nothing happens\n\n"
+        if found is None:
+            return b": the broker stops\n\n"
+        at_s, event = found
         shown = {"at_s": round(at_s, 6), **msgspec.to_builtins(event)}
         return b"data: " + msgspec.json.encode(shown) + b"\n\n"
 

@@ -52,14 +52,18 @@ def trace(
     query = urllib.parse.urlencode({"client_id": client or "", "filter": topic or ""})
     connection = http.client.HTTPConnection(host, port, timeout=SILENCE_S)
     try:
+        shown = 0
         for event in islice(_events(connection, query, token), count):
             print(msgspec.json.encode(event).decode() if as_json else in_words(event), flush=True)
+            shown += 1
     except TimeoutError as error:
         raise BraidError(f"trace: {host}:{port} says nothing any more") from error
     except http.client.HTTPException as error:
         raise BraidError(f"trace: {host}:{port} is no admin API: {error!r}") from error
     finally:
         connection.close()
+    if shown != count:
+        raise BraidError(f"trace: {host}:{port} has ended it")
 
 
 def _events(
