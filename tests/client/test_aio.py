@@ -129,6 +129,15 @@ class TestRealBrokers:
             assert client.session.session_present
             assert await take(client, 100) == [b"%d" % number for number in range(100)]
 
+    async def test_an_inherited_session_takes_qos_2(self, broker: RunningBroker, name: str) -> None:
+        kept = {"client_id": name, "clean_start": False, "session_expiry_s": 600}
+        async with Client(broker.address, **kept) as client:
+            await client.subscribe(name, qos=2)
+        async with Client(broker.address, **kept) as client:
+            assert client.session.session_present
+            await client.publish_many([(name, b"%d" % number) for number in range(50)], qos=2)
+            assert await take(client, 50) == [b"%d" % number for number in range(50)]
+
     async def test_unacknowledged_messages_come_again(self, broker: RunningBroker, name: str) -> None:
         options = {"client_id": name, "clean_start": False, "session_expiry_s": 600, "manual_ack": True}
         async with Client(broker.address, **options) as client:

@@ -43,6 +43,7 @@ from braidmq.wire import (
     encode,
 )
 from tests.client.helpers import closing_error, connect, connected, deliver, reconnect, sent_packets
+from tests.client.model_server import ModelServer
 
 
 class TestHandshake:
@@ -322,6 +323,21 @@ class TestPublishing:
         assert isinstance(packet, Publish)
         assert (packet.payload, packet.dup) == (b"1", False)
         assert deliver(session, Puback(packet.packet_id)) == [Completed(once, Puback(packet.packet_id))]
+
+    def test_an_inherited_session_does_not_swallow_new_messages(self) -> None:
+        """A program died between PUBREC and PUBREL; its successor must not be taken for a repetition."""
+        server = ModelServer()
+        server.has_session = True
+        server.unreleased = {1, 2}
+        session = Session(SessionOptions(client_id="c", clean_start=False, session_expiry_s=9))
+        session.connect(0.0)
+        for number in range(4):
+            session.publish(Publish("t", b"%d" % number, 2))
+        for _ in range(5):
+            server.receive(bytes(session.data_to_send(0.0)))
+            session.receive(server.data_to_send(), 0.0)
+        assert [packet.payload for packet in server.taken] == [b"0", b"1", b"2", b"3"]
+        assert session.pending_publishes == 0
 
     def test_withdrawing_works_until_it_is_sent(self) -> None:
         session = connected(Properties(receive_maximum=1))
@@ -689,6 +705,15 @@ class TestKeepAlive:
         session = connected(Properties(server_keep_alive_s=theirs), keep_alive_s=ours)
         assert session.deadline() == deadline
 
+    def test_who_does_not_read_is_woken_for_pings_only(self) -> None:
+        session = connected(keep_alive_s=10, ping_timeout_s=4.0)
+        session.advance(9.0)
+        session.data_to_send(9.0)
+        assert session.deadline(reading=False) == 18.0
+        session.advance(18.0, reading=False)
+        assert sent_packets(session, 18.0) == [Pingreq()]
+        assert session.deadline(reading=False) == 27.0
+
     def test_none(self) -> None:
         session = connected(keep_alive_s=0)
         assert session.deadline() is None
@@ -757,6 +782,20 @@ class TestAuthentication:
     def test_re_authentication_needs_a_method(self) -> None:
         with pytest.raises(NotConnectedError):
             connected().reauthenticate()
+
+
+def test_nothing_follows_the_goodbye() -> None:
+    session = connected()
+    session.disconnect()
+    assert sent_packets(session) == [Disconnect()]
+    session.publish(Publish("t", b"", 1))
+    session.subscribe([Subscription("t")])
+    with pytest.raises(NotConnectedError):
+        session.publish(Publish("t"))
+    assert sent_packets(session) == []
+    session.connection_lost()
+    connect(session)
+    assert {type(packet) for packet in sent_packets(session)} == {Publish, Subscribe}
 
 
 def test_goodbye_with_a_reason() -> None:

@@ -71,6 +71,7 @@ cdef class Inbox:
     cdef Storage filling        # what came after them
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t size_bytes
+    cdef readonly Py_ssize_t received   # messages that ever came
 
     cdef Storage room(self, Py_ssize_t size)
     cdef int seal(self) except -1

@@ -46,6 +46,7 @@ class MessageBatch:
 class Inbox:
     count: int
     size_bytes: int
+    received: int
     def __len__(self) -> int: ...
     def append(
         self, topic: bytes, payload: bytes, flags: int, packet_id: int, raw_properties: bytes, ordinal: int

@@ -339,6 +339,7 @@ cdef class Inbox:
         record.ordinal = ordinal
         storage.used = cursor + payload_bytes
         self.count += 1
+        self.received += 1
         self.size_bytes += size_of(record)
 
     def take(self, Py_ssize_t messages_max, object acker):

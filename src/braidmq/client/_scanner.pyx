@@ -170,6 +170,7 @@ cdef class Scanner:
         record[0] = found
         self.run_end = frame + frame_bytes
         self.inbox.count += 1
+        self.inbox.received += 1
         self.inbox.size_bytes += size_of(record)
         return True
 

@@ -82,14 +82,18 @@ class Client:
     async def close(self, reason: int = 0, properties: Properties = NO_PROPERTIES) -> None:
         """Says goodbye and frees everything; requests without an answer fail with ClientClosedError."""
         link = self._link
-        if link is not None:
-            self.session.disconnect(reason, properties)
-            link.close()
-            await asyncio.wait([link.lost])
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            await asyncio.wait([self._supervisor])
-        self._end(None)
+        try:
+            if link is not None:
+                self.session.disconnect(reason, properties)
+                link.close()
+                await asyncio.wait([link.lost])
+        finally:
+            if link is not None:
+                link.abort()  # only if we were cancelled while it closed
+            if self._supervisor is not None:
+                self._supervisor.cancel()
+                await asyncio.wait([self._supervisor])
+            self._end(None)
 
     @property
     def connected(self) -> bool:

@@ -121,6 +121,7 @@ class Link(asyncio.BufferedProtocol):
         if reading:
             self._session.reading_resumed(self._loop.time())
             self._transport.resume_reading()
+            self._rearm()
         else:
             self._transport.pause_reading()
 
@@ -147,7 +148,7 @@ class Link(asyncio.BufferedProtocol):
 
     def _arm(self) -> None:
         """One timer: it may be early, because traffic only moves the deadline away; then it is set again."""
-        deadline = self._session.deadline()
+        deadline = self._session.deadline(reading=self._reading)
         self._timer = None if deadline is None else self._loop.call_at(deadline, self._tick)
 
     def _rearm(self) -> None:

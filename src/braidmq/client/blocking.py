@@ -288,7 +288,7 @@ class BlockingClient:
         assert self._link is not None
         self._write()
         reading = not self._full() or bool(self._answers)
-        self._link.wait(self._patience_s(deadline), reading=reading)
+        self._link.wait(self._patience_s(deadline, reading), reading=reading)
         if reading:
             self._read()
         self._handle(self.session.advance(time.monotonic(), reading=reading))
@@ -305,9 +305,9 @@ class BlockingClient:
         if self._link is not None:
             self._link.write(self.session.data_to_send(time.monotonic()))
 
-    def _patience_s(self, deadline: float | None) -> float | None:
+    def _patience_s(self, deadline: float | None, reading: bool) -> float | None:
         """How long the socket may be waited for."""
-        soonest = [at for at in (deadline, self.session.deadline()) if at is not None]
+        soonest = [at for at in (deadline, self.session.deadline(reading=reading)) if at is not None]
         return min(soonest) - time.monotonic() if soonest else None
 
     def _handle(self, events: list[Event]) -> None:
@@ -356,12 +356,12 @@ class BlockingClient:
     def _ping(self) -> float | None:
         """Keeps the connection alive, unless a call does so just now. Gives the next deadline."""
         if not self._lock.acquire(blocking=False):
-            return self.session.deadline()
+            return None
         try:
             if self._link is not None and self.session.connected:
                 self.session.advance(time.monotonic(), reading=False)
                 self._write()
-            return self.session.deadline()
+            return self.session.deadline(reading=False)
         except ConnectionLostError:
             return None  # the next call finds out by itself
         finally:

@@ -35,13 +35,13 @@ class KeepAlive:
     def answer_overdue(self, now: float) -> bool:
         return self._pinged_at is not None and now >= self._answer_until(self._pinged_at)
 
-    def deadline(self) -> float | None:
-        """When `ping_due` or `answer_overdue` changes next; None: never."""
+    def deadline(self, *, reading: bool) -> float | None:
+        """When `ping_due` changes next, or `answer_overdue` for who reads; None: never."""
         if self._interval_s <= 0:
             return None
-        if self._pinged_at is None:
+        if self._pinged_at is None or not reading:
             return self._ping_at()
-        return min(self._sent_at + self._interval_s, self._answer_until(self._pinged_at))
+        return min(self._ping_at(), self._answer_until(self._pinged_at))
 
     def _answer_until(self, pinged_at: float) -> float:
         """Whatever comes shows that the server lives, even if its PINGRESP is far behind in the stream."""

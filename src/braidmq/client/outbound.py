@@ -46,6 +46,8 @@ class Outbound:
         self._unacknowledged: dict[int, Outgoing] = {}  # by packet identifier
         self._unreleased: dict[int, int] = {}  # packet identifier -> token
         self._quota = 0
+        self._inherited = False  # the server's session is older than we are
+        self._released: set[int] = set()  # identifiers under which it holds nothing, if it is inherited
         self._spending: set[int] = set()  # identifiers of messages sent on this connection and not finished
 
     def __len__(self) -> int:
@@ -60,8 +62,12 @@ class Outbound:
         """Forgets a message that was never sent; False if it is too late."""
         return self._queued.pop(token, None) is not None
 
-    def connection_lost(self) -> None:
+    def stop(self) -> None:
+        """Nothing more can be sent on this connection."""
         self._quota = 0
+
+    def connection_lost(self) -> None:
+        self.stop()
         self._spending.clear()
         sent_earlier = deque(self._unacknowledged.values())
         sent_earlier.extend(self._unsent_again)
@@ -70,9 +76,10 @@ class Outbound:
         self._unsent_again = sent_earlier
         self._unacknowledged = {}
 
-    def connected(self, receive_maximum: int, *, resumed: bool) -> None:
+    def connected(self, receive_maximum: int, *, resumed: bool, first: bool) -> None:
         """The server accepted us: what is unfinished goes out again before anything new."""
         self._quota = receive_maximum
+        self._inherited = resumed and (first or self._inherited)
         if not resumed:
             self._forget_session()
         for packet_id in self._unreleased:
@@ -120,6 +127,7 @@ class Outbound:
             message.properties,
         )
         try:
+            self._release_inherited(packet)
             self._send_publish(packet)
         except ClientError as error:
             self._emit(Failed(outgoing.token, error))
@@ -128,6 +136,17 @@ class Outbound:
         self._spending.add(outgoing.packet_id)
         self._unacknowledged[outgoing.packet_id] = outgoing
         return True
+
+    def _release_inherited(self, packet: Publish) -> None:
+        """Makes sure that the server does not take a new message for one of a program before us.
+
+        That program may have died between PUBREC and PUBREL. Under the same packet identifier our message
+        would be a repetition to the server, which it confirms and drops. A PUBREL for an identifier that it
+        does not know does no harm.
+        """
+        if self._inherited and packet.qos == 2 and not packet.dup and packet.packet_id not in self._released:
+            self._released.add(packet.packet_id)
+            self._send(Pubrel(packet.packet_id))
 
     def puback(self, packet: Puback) -> None:
         outgoing = self._unacknowledged.get(packet.packet_id)

@@ -73,8 +73,12 @@ class Requests:
         self._queued = deque(request for request in self._queued if request.token != token)
         return len(self._queued) < before
 
-    def connection_lost(self) -> None:
+    def stop(self) -> None:
+        """Nothing more can be sent on this connection."""
         self._connected = False
+
+    def connection_lost(self) -> None:
+        self.stop()
         unanswered = [request for request in self._unanswered.values() if request.token != RESTORE]
         for packet_id in self._unanswered:
             self._ids.release(packet_id)

@@ -193,7 +193,7 @@ class Session:
         """Says goodbye; afterwards the transport can be closed."""
         if self.state in (State.CONNECTING, State.CONNECTED):
             self._send(Disconnect(reason, properties))
-            self.state = State.CLOSED
+            self._stop()
 
     # -- what the shell does ------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class Session:
             return []
         if self._keep_alive is not None:
             self._keep_alive.received(now)
-        before = self._inbound.inbox.count
+        before = self._inbound.inbox.received
         self._now = now
         self._guarded(lambda: self._handle_frames(data))
         if self.state is State.CONNECTED:
@@ -228,8 +228,8 @@ class Session:
             self._requests.pump()
             self._outbound.pump()
             self._flush_acknowledgements()
-        received = self._inbound.inbox.count - before
-        if received > 0:
+        received = self._inbound.inbox.received - before
+        if received:
             self._events.append(MessagesReceived(received))
         return self._take_events()
 
@@ -250,12 +250,12 @@ class Session:
                 self._send(Pingreq())
         return self._take_events()
 
-    def deadline(self) -> float | None:
+    def deadline(self, *, reading: bool = True) -> float | None:
         """When `advance` must be called at the latest; None: no need."""
         if self.state is State.CONNECTING:
             return self._connect_deadline
         if self.state is State.CONNECTED and self._keep_alive is not None:
-            return self._keep_alive.deadline()
+            return self._keep_alive.deadline(reading=reading)
         return None
 
     def data_to_send(self, now: float) -> bytearray:
@@ -316,7 +316,9 @@ class Session:
         self.session_present = packet.session_present
         self._emit(Connected(packet.session_present, packet.properties))
         self._inbound.connected(resumed=packet.session_present)
-        self._outbound.connected(self.server.receive_maximum, resumed=packet.session_present)
+        self._outbound.connected(
+            self.server.receive_maximum, resumed=packet.session_present, first=not self._connected_before
+        )
         self._requests.connected(restore=self._connected_before and not packet.session_present)
         self._connected_before = True
 
@@ -361,9 +363,15 @@ class Session:
         return events
 
     def _close(self, error: ClientError) -> None:
-        self.state = State.CLOSED
-        self._inbound.scanner.reset()  # what came behind it has no meaning any more
+        self._stop()
         self._emit(Closed(error))
+
+    def _stop(self) -> None:
+        """Nothing more is said or heard on this connection."""
+        self.state = State.CLOSED
+        self._inbound.scanner.reset()
+        self._outbound.stop()
+        self._requests.stop()
 
     def _send(self, packet: Packet) -> None:
         self._out += encode(packet, self.options.version)
