@@ -28,6 +28,7 @@ from braidmq.net.aside import Aside
 from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
 from braidmq.net.stream import Turn, clock_s
+from braidmq.net.tls import renew, server_context
 from braidmq.store import MemoryStore, Store
 from braidmq.store.durable import DurableStore
 
@@ -74,8 +75,8 @@ async def _serve(
     addresses = []
     admin: AdminServer | None = None
     try:
-        for listener in config.listeners:
-            server, found = await listen(turn, listener)
+        for listener, context in zip(config.listeners, effective.contexts, strict=True):
+            server, found = await listen(turn, listener, context)
             servers.append(server)
             addresses += found
         turn.finish()
@@ -97,14 +98,24 @@ class Effective:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.contexts = [server_context(listener) for listener in config.listeners]
+
+    def renew_certificates(self) -> None:
+        """Show from now on what the files of the listeners hold now."""
+        for listener, context in zip(self.config.listeners, self.contexts, strict=True):
+            if context is not None:
+                renew(context, listener)
 
 
 def _reload(effective: Effective, read_again: Callable[[], Config], turn: Turn) -> None:
-    """Take over who may do what from the configuration as it is now. ConfigError: nothing has changed."""
+    """Take over who may do what, and the certificates, as they are now. ConfigError: nothing has changed."""
     config, fresh = effective.config, read_again()
     # The listeners stay as they are, so they must not become more open than their configuration allows.
     refuse_contradictions(msgspec.structs.replace(fresh, listeners=config.listeners))
     gate = make_gate(fresh)
+    for listener in (*config.listeners, *fresh.listeners):
+        server_context(listener)  # refuses files that are doubtful
+    effective.renew_certificates()
     turn.broker.hub.now = clock_s()
     replace_gate(turn.broker, gate)
     turn.finish()

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import socket
+import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +17,10 @@ from braidmq.net.stream import Turn
 from braidmq.node import Effective, _reload, make_broker
 from braidmq.store import MemoryStore
 from tests.cli.program import braidmq
+from tests.net.certificates import Authority
 from tests.net.running import serving
 from tests.support.broker import POLL_S, START_TIMEOUT_S, Broker
-from tests.support.raw import RawClient
+from tests.support.raw import TIMEOUT_S, RawClient
 
 OPEN = '[[rule]]\nallow = ["read", "write", "subscribe"]\ntopic = "#"\n'
 WITHOUT_A = '[[rule]]\ndeny = ["read", "write", "subscribe"]\ntopic = "a/#"\n' + OPEN
@@ -82,6 +85,32 @@ def test_a_doubtful_file_stops_the_start(tmp_path: Path, text: str) -> None:
     )
     assert refused.returncode == 1
     assert b"rules.toml" in refused.stderr
+
+
+def shown(port: int, trusted: Path) -> bytes | None:
+    """The certificate that the broker shows."""
+    context = ssl.create_default_context(cafile=str(trusted))
+    with (
+        socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as secure,
+    ):
+        return secure.getpeercert(binary_form=True)
+
+
+def test_a_renewed_certificate_is_shown_and_a_broken_one_is_not_taken(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("server", "localhost")
+    rest = '[log]\nformat = "json"\n'
+    with serving([{"certificate": str(certificate), "key": str(key)}], rest) as (broker, ports):
+        first = shown(ports[0], authority.path)
+        assert shown(ports[0], authority.path) == first
+        authority.issue("server", "localhost")
+        renewed = certificate.read_text()
+        Ruled(broker, ports[0], certificate).reload(renewed, '"reloaded"')
+        second = shown(ports[0], authority.path)
+        assert second != first
+        Ruled(broker, ports[0], certificate).reload("broken", "not reloaded")
+        assert shown(ports[0], authority.path) == second
 
 
 def test_a_reload_never_opens_a_listener_to_strangers(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from braidmq.errors import ConfigError
 from braidmq.net.accepted import CertifiedLink, address_text, introduce
 from braidmq.net.proxy import Address, ProxiedServer
 from braidmq.net.stream import LINGER_S, Link, Turn
-from braidmq.net.tls import server_context
 from braidmq.net.websocket import WebSocketProtocol
 
 BACKLOG = 4096
@@ -71,9 +70,10 @@ def _protocol_maker(turn: Turn, listener: Listener) -> MakeProtocol:
     return lambda peer: StreamProtocol(link(), peer)
 
 
-async def listen(turn: Turn, listener: Listener) -> tuple[Listening, list[str]]:
-    """Listen at an address; the addresses that it came to."""
-    context = server_context(listener)
+async def listen(
+    turn: Turn, listener: Listener, context: ssl.SSLContext | None
+) -> tuple[Listening, list[str]]:
+    """Listen at an address, with TLS if there is a context; the addresses that it came to."""
     try:
         server = await _open(turn, listener, context)
     except OSError as error:

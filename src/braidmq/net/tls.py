@@ -23,14 +23,24 @@ def server_context(listener: Listener) -> ssl.SSLContext | None:
         raise ConfigError(f"[[listener]] key: everybody on this machine can read {key}; chmod o-r it")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load(context, certificate, key)
+    if listener.client_ca is not None:
+        _require_certificates(context, Path(listener.client_ca))
+    return context
+
+
+def renew(context: ssl.SSLContext, listener: Listener) -> None:
+    """Show the certificate that the listener's files hold now to whoever connects from now on."""
+    if listener.certificate is not None and listener.key is not None:
+        _load(context, Path(listener.certificate), Path(listener.key))
+
+
+def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     try:
         # An empty pass phrase: a key that needs one fails instead of asking on the terminal.
         context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(f"[[listener]] {certificate} and {key}: {_reason(error)}") from error
-    if listener.client_ca is not None:
-        _require_certificates(context, Path(listener.client_ca))
-    return context
 
 
 def _require_certificates(context: ssl.SSLContext, authorities: Path) -> None:
