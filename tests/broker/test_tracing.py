@@ -133,3 +133,36 @@ def test_without_an_onlooker_everybody_is_fast_again() -> None:
     assert before.connection.takes_fast_lane
     assert during.connection.takes_fast_lane
     assert world.connect("after").connection.takes_fast_lane
+
+
+def test_what_a_followed_client_is_sent_shows_whoever_publishes_it() -> None:
+    world = World()
+    me, other = world.connect("me"), world.connect("other")
+    for client in (me, other):
+        client.subscribe("news", "$share/crew/jobs", qos=1)
+    onlooker = Onlooker(world, client_id="me")
+    writer = world.connect("writer")
+    writer.send(*(Publish(topic, b"x", 1, packet_id=1) for topic in ("news", "jobs", "jobs")))
+    for packet in me.read():
+        me.send(Puback(packet.packet_id))
+    for packet in other.read():
+        other.send(Puback(packet.packet_id))
+    assert [(event.kind, event.topic, event.group) for event in onlooker.events] == [
+        ("sent", "news", None),
+        ("sent", "jobs", "crew"),
+        ("acknowledged", "news", None),
+        ("acknowledged", "jobs", None),
+    ]
+
+
+def test_acknowledgements_of_other_messages_in_between_are_not_told() -> None:
+    world = World()
+    reader, writer = world.connect("reader"), world.connect("writer")
+    reader.subscribe("#", qos=2)
+    onlooker = Onlooker(world, filter="seen")
+    topics = ["else", "seen", "else", "seen", "else"]
+    writer.send(*(Publish(topic, b"x", 1, packet_id=number) for number, topic in enumerate(topics, start=1)))
+    for packet in reversed(reader.read()):
+        reader.send(Puback(packet.packet_id))
+    assert [event.kind for event in onlooker.events] == ["received", "sent"] * 2 + ["acknowledged"] * 2
+    assert {event.topic for event in onlooker.events} == {"seen"}

@@ -404,7 +404,7 @@ cdef class Lane(Outlet):
         read_publish(first, body, body_bytes, self.is_v5, &incoming)
         message = self.read_message(&incoming)
         self.hub.publishes_received += 1
-        if self.router.observer is not None:
+        if self.router.observer is not None and self.router.observer.heeds(message):
             self.router.observer.received(message, incoming.packet_id)
         if message.qos == 0:
             return self.take_qos0(message)

@@ -272,14 +272,15 @@ cdef class Router:
         cdef Group group
         cdef int result = 0
         cdef Outcome outcome
-        cdef bint observed = self.observer is not None
+        cdef bint traced = self.observer is not None
+        cdef bint heeded = traced and self.observer.heeds(message)
         for target in fanout.targets:
             if target.spares_publisher and target.session is publisher:
                 target = target.own  # [MQTT-3.8.3-3] No Local
                 if target is None:
                     continue
             result |= ROUTED_MATCHED
-            if observed:
+            if traced and (heeded or target.session.client_id in self.observer.clients):
                 outcome = self.deliver_observed(target, message)
             else:
                 outcome = target.session.deliver(message, target, message.retain and target.retain_as_published)
@@ -290,7 +291,7 @@ cdef class Router:
                 self.full_outlet = target.session.outlet
         for group in fanout.groups:
             result |= ROUTED_MATCHED
-            if observed:
+            if heeded or (traced and self.observer.clients):
                 target = group.choose(message.qos)
                 outcome = NOT_DELIVERED if target is None else self.deliver_observed(target, message)
             else:

@@ -1,7 +1,8 @@
 """Shows what happens to the messages of a client or a topic, and why, while somebody looks on.
 
 The broker tells a Tracer, which is there only while there are traces: then every message takes the general
-way, not the fast lane, and each step costs a call or two. Without traces nothing is called and nothing costs.
+way, not the fast lane, and costs a call that finds out whether anybody looks at it; only those that somebody
+looks at cost more. Without traces nothing is called and nothing costs.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from braidmq.broker.connection import Connection
     from braidmq.broker.router import Group
 
+RELEASED: Final = 0x62  # PUBREL, which is about a message of the client's own
+TOPICS_CACHED_MAX: Final = 10_000
 ACKNOWLEDGEMENTS: Final = {0x40: "PUBACK", 0x50: "PUBREC", 0x62: "PUBREL", 0x70: "PUBCOMP"}
 
 Kind = Literal[
@@ -57,13 +60,13 @@ class Trace:
         self, tell: Callable[[TraceEvent], None], *, client_id: str | None = None, filter: str | None = None
     ) -> None:
         self.tell = tell
-        self._client_id = client_id
-        self._filter = filter
+        self.client_id = client_id
+        self.filter = filter
 
     def concerns(self, event: TraceEvent) -> bool:
-        if self._client_id is not None and self._client_id not in (event.client_id, event.publisher):
+        if self.client_id is not None and self.client_id not in (event.client_id, event.publisher):
             return False
-        return self._filter is None or (event.topic is not None and matches(self._filter, event.topic))
+        return self.filter is None or (event.topic is not None and matches(self.filter, event.topic))
 
 
 def add_trace(broker: "Broker", trace: Trace) -> None:
@@ -72,7 +75,7 @@ def add_trace(broker: "Broker", trace: Trace) -> None:
         broker.router.observer = Tracer(broker)
         for connection in broker.connections:
             connection.takes_fast_lane = False
-    broker.router.observer.traces.append(trace)
+    broker.router.observer.add(trace)
 
 
 def remove_trace(broker: "Broker", trace: Trace) -> None:
@@ -80,7 +83,7 @@ def remove_trace(broker: "Broker", trace: Trace) -> None:
     tracer = broker.router.observer
     if tracer is None or trace not in tracer.traces:
         return
-    tracer.traces.remove(trace)
+    tracer.remove(trace)
     if not tracer.traces:
         broker.router.observer = None
         for connection in broker.connections:
@@ -92,9 +95,35 @@ class Tracer:
 
     def __init__(self, broker: "Broker") -> None:
         self.traces: list[Trace] = []
+        self.clients: frozenset[str] = frozenset()  # somebody looks at whatever happens to these
+        self._topics: dict[bytes, bool] = {}  # whether somebody looks at them
+        self._debtors: set[str] = set()  # clients that may have yet to acknowledge what is looked at
         self._hub = broker.hub
         self._counters_before: dict[str, int] = {}
         self._queued_before = 0
+
+    def add(self, trace: Trace) -> None:
+        self.traces.append(trace)
+        self._changed()
+
+    def remove(self, trace: Trace) -> None:
+        self.traces.remove(trace)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.clients = frozenset(trace.client_id for trace in self.traces if trace.client_id is not None)
+        self._topics.clear()
+
+    def heeds(self, message: Message) -> bool:
+        """Whether somebody may look at the message, whoever gets it."""
+        known = self._topics.get(message.topic)
+        if known is None:
+            filters = [trace.filter for trace in self.traces if trace.filter is not None]
+            known = any(matches(filter, message.topic.decode()) for filter in filters)
+            if len(self._topics) >= TOPICS_CACHED_MAX:
+                self._topics.clear()
+            self._topics[message.topic] = known
+        return known or message.publisher in self.clients
 
     def _tell(self, event: TraceEvent) -> None:
         for trace in self.traces:
@@ -143,6 +172,8 @@ class Tracer:
         """It was given; what it became shows in what has changed."""
         name = group.name if group is not None else None
         kind, why = self._outcome(session)
+        if message.qos:
+            self._debtors.add(session.client_id)
         self._tell(_about(message, kind, session.client_id, why=why, group=name))
 
     def _outcome(self, session: Session) -> tuple[Kind, str | None]:
@@ -165,15 +196,14 @@ class Tracer:
         """A client has answered a delivery, or released a QoS 2 publish of its own."""
         if first not in ACKNOWLEDGEMENTS:
             return
-        for known_id, message, _, _, _, _ in session.in_flight() if first != 0x62 else ():
-            if known_id == packet_id and message is not None:
-                break
-        else:
-            message = None
+        client_id = session.client_id
+        if client_id not in self.clients and client_id not in self._debtors:
+            return
+        message = self._in_flight(session, packet_id) if first != RELEASED else None
         self._tell(
             TraceEvent(
                 kind="acknowledged",
-                client_id=session.client_id,
+                client_id=client_id,
                 publisher=message.publisher if message is not None else None,
                 topic=message.topic.decode() if message is not None else None,
                 packet_id=packet_id,
@@ -181,6 +211,19 @@ class Tracer:
                 why=ACKNOWLEDGEMENTS[first],
             )
         )
+
+    def _in_flight(self, session: Session, packet_id: int) -> Message | None:
+        """The message that was sent to the client under an id. Costs O(what is in flight)."""
+        found = None
+        owes = session.queued > 0
+        for known_id, message, _, _, _, _ in session.in_flight():
+            if known_id == packet_id:
+                found = message
+            elif message is None or self.heeds(message):
+                owes = True
+        if not owes:
+            self._debtors.discard(session.client_id)
+        return found
 
 
 def _about(
