@@ -155,6 +155,11 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = {}
 
+    policies: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="Installed plug-ins, by the names of their `braidmq.policies` entry points with spaces "
+        "between them, that are asked first who may come in and what they may do.",
+    )] | None = None
     password_file: Annotated[str, msgspec.Meta(
         min_length=1,
         description="A file of users and hashes of their passwords, as `braidmq passwd FILE NAME` writes it.",
@@ -195,7 +200,8 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def knows_anybody(self) -> bool:
         """Whether there is a way for a client to say who it is."""
-        return bool(self.scram_users or self.password_file or self.jwt_key_file or self.http_url)
+        ways = (self.scram_users, self.policies, self.password_file, self.jwt_key_file, self.http_url)
+        return any(ways)
 
     @property
     def lets_strangers_in(self) -> bool:

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from braidmq.access.policy import Action, Policy
 from braidmq.access.rules import Rules
 from braidmq.access.verdicts import (
     Admitted,
@@ -100,13 +101,15 @@ class BuiltInGate:
         *,
         authenticators: Sequence[Authenticator] = (),
         rules: Rules | None = None,
+        policies: Sequence[Policy] = (),
         allow_anonymous: bool = True,
         make_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18),
     ) -> None:
         self._users = dict(users or {})
         self._authenticators = tuple(authenticators)
         self._rules = rules
-        self.checks_topics = rules is not None
+        self._policies = tuple(policies)
+        self.checks_topics = rules is not None or bool(policies)
         self._allow_anonymous = allow_anonymous
         self._make_nonce = make_nonce
         self._decoy_key = make_nonce().encode()  # one for all exchanges, so that a name's decoy never changes
@@ -128,10 +131,26 @@ class BuiltInGate:
         return ScramExchange(self._users, self._make_nonce(), self._decoy_key)
 
     def may_publish(self, user: str | None, client_id: str, topic: str) -> bool:
+        decided = self._ask_policies("write", user, client_id, topic)
+        if decided is not None:
+            return decided
         return self._rules is None or self._rules.may_write(user, client_id, topic)
 
     def may_subscribe(self, user: str | None, client_id: str, filter: str) -> bool:
+        decided = self._ask_policies("subscribe", user, client_id, filter)
+        if decided is not None:
+            return decided
         return self._rules is None or self._rules.may_subscribe(user, client_id, filter)
 
     def may_read(self, user: str | None, client_id: str, topic: str) -> bool:
+        decided = self._ask_policies("read", user, client_id, topic)
+        if decided is not None:
+            return decided
         return self._rules is None or self._rules.may_read(user, client_id, topic)
+
+    def _ask_policies(self, action: Action, user: str | None, client_id: str, topic: str) -> bool | None:
+        for policy in self._policies:
+            decided = policy.may(action, user, client_id, topic)
+            if decided is not None:
+                return decided
+        return None

@@ -13,13 +13,16 @@ from braidmq.broker.access import BuiltInGate
 from braidmq.config import AclConfig, AuthConfig, Config
 from braidmq.errors import ConfigError
 from braidmq.net.callout import HttpCallout
+from braidmq.net.plugins import load_policies
 
 
 def make_gate(config: Config) -> BuiltInGate:
     """ConfigError names the file, and the line if there is one, that is wrong."""
+    policies = load_policies(config.auth.policies)
     return BuiltInGate(
         config.auth.credentials(),
-        authenticators=tuple(_authenticators(config.auth)),
+        policies=policies,
+        authenticators=(*policies, *_authenticators(config.auth)),
         rules=_rules(config.acl),
         allow_anonymous=config.auth.lets_strangers_in,
     )
