@@ -248,8 +248,9 @@ def test_with_users_strangers_are_kept_out_unless_they_are_asked_in(tmp_path: Pa
         ('certificate = "a.pem"', "certificate and key belong together"),
         ('key = "a.key"', "certificate and key belong together"),
         ('client_ca = "ca.pem"', "client_ca needs TLS"),
+        ('origins = "*"', "origins are for web pages"),
     ],
 )
-def test_half_of_tls_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_half_of_a_listener_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(write(tmp_path, f"[[listener]]\n{text}\n"))

@@ -562,6 +562,8 @@ def _refuse_doubtful_url(url: str) -> None:
         raise ConfigError(f"[auth] http_url: {url!r} is no URL") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"[auth] http_url: expected https://host/path, got {url!r}")
+    if parts.username is not None:
+        raise ConfigError("[auth] http_url: a user name or a password in it would not be sent; leave it out")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise ConfigError("[auth] http_url: passwords would cross the network unencrypted; use https")
 
@@ -572,6 +574,8 @@ def _refuse_doubtful_listener(listener: Listener, auth: AuthConfig) -> None:
         raise ConfigError(f"{where}: certificate and key belong together, and one of them is missing")
     if listener.client_ca is not None and listener.certificate is None:
         raise ConfigError(f"{where}: client_ca needs TLS: a certificate and a key of the server")
+    if listener.origins is not None and listener.protocol != "websocket":
+        raise ConfigError(f'{where}: origins are for web pages, and this is no protocol = "websocket"')
     if listener.client_ca is not None or auth.knows_anybody:
         return
     if auth.allow_anonymous is False:

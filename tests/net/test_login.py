@@ -73,6 +73,7 @@ def test_passwd_removes_a_user(tmp_path: Path) -> None:
         ('password_file = "empty"', b"names nobody"),
         ('jwt_key_file = "empty"', b"not a key for RS256"),
         ('http_url = "http://auth.example/"', b"unencrypted"),
+        ('http_url = "https://me:secret@auth.example/"', b"leave it out"),
         ('http_url = "auth.example"', b"expected https://"),
     ],
 )
