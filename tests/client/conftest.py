@@ -7,8 +7,7 @@ import itertools
 import os
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,11 +71,3 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         check=True, capture_output=True,
     )
     return certificate, key
-
-
-def eventually(condition: Callable[[], bool], patience_s: float = 20.0) -> None:
-    """Comes back when the condition holds, which another thread or process makes true."""
-    until = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < until, "the condition never came true"
-        time.sleep(0.005)

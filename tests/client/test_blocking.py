@@ -37,9 +37,10 @@ from braidmq.wire import (
     Suback,
     Subscription,
 )
-from tests.client.conftest import RunningBroker, eventually
+from tests.client.conftest import RunningBroker
 from tests.client.fake_broker import FakeBroker
 from tests.client.model_server import ModelServer
+from tests.client.waiting import eventually
 from tests.faults import FaultProxy, FaultProxyThread
 from tests.leaks import no_leaked_threads_or_files
 

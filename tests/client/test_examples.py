@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from braidmq.client import BlockingClient
-from tests.client.conftest import RunningBroker, eventually
+from tests.client.conftest import RunningBroker
+from tests.client.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

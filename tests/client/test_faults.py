@@ -3,25 +3,19 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from braidmq.client import BlockingClient, Client, RequestTimeoutError
-from tests.client.conftest import RunningBroker, eventually
+from tests.client.conftest import RunningBroker
 from tests.client.fake_broker import FakeBroker
+from tests.client.waiting import eventually, until
 from tests.faults import FaultProxy, FaultProxyThread
 from tests.leaks import no_leaked_threads_or_files, no_leaks
 from tests.support.broker import start_braidmq
 
 QUICK = {"backoff_min_s": 0.01, "backoff_max_s": 0.05}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 class TestClients:
