@@ -98,7 +98,7 @@ class TestRealBrokers:
             lost = first.receive_batch(20, timeout_s=20)
             assert len(kept)
             assert len(lost)
-            first.publish(f"{name}/other", b"", qos=1)  # a round trip: the broker has seen the acknowledgements
+            first.publish(f"{name}/other", b"", qos=1)  # a round trip: the broker has the acks
             # Dies here: the socket is gone without a DISCONNECT.
             first._drop_link()
         with BlockingClient(broker.address, **options) as second:
