@@ -13,7 +13,7 @@ from braidmq.limits import Limits
 from braidmq.store.codec import Decoder, Encoder
 from braidmq.store.records import Record
 from braidmq.store.state import State
-from braidmq.wire import Properties, Puback, Publish, Pubrec
+from braidmq.wire import Properties, Puback, Publish, Pubrec, Pubrel
 from tests.broker.world import World
 from tests.durability.history import Play, histories, picture
 
@@ -124,3 +124,13 @@ def test_what_was_under_way_is_sent_again_under_its_packet_id() -> None:
     assert release.packet_id == 2
     again.send(Puback(1))
     assert broker.sessions["s"].inflight.count == 1
+
+
+def test_a_released_packet_id_is_free_after_a_restart() -> None:
+    """Otherwise the next message under it would be taken for a repetition, and lost."""
+    store = KeepingStore()
+    world = World(store)
+    publisher = world.connect("p", properties=Properties(session_expiry_s=100))
+    publisher.send(Publish("t", b"1", 2, packet_id=1), Publish("t", b"2", 2, packet_id=2))
+    publisher.send(Pubrel(1))
+    assert restored(store.turns, world.now, WALL_OFFSET_S).sessions["p"].inbound == {2}
