@@ -15,6 +15,7 @@ import msgspec
 import structlog
 import uvloop
 
+from braidmq.broker.access import Gate
 from braidmq.broker.broker import Broker
 from braidmq.broker.connection import Connection
 from braidmq.broker.message import Message
@@ -61,14 +62,15 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     _raise_file_limit()
+    effective = Effective(config)
+    gate = make_gate(config)  # before the store is touched: a doubtful file changes nothing
     # The store's thread reports what is kept; what was held for that leaves at once.
     store = open_store(config.store, lambda report: loop.call_soon_threadsafe(_reported, report, turn))
-    broker = make_broker(config, store)
+    broker = make_broker(config, store, gate)
     SystemTopics(broker, clock_s())
     _tame_garbage_collector()
     turn = Turn(broker, loop)
     broker.run_aside = aside = Aside(turn, loop)
-    effective = Effective(config)
     reload = partial(_reload, effective, read_again, turn)
     loop.add_signal_handler(signal.SIGHUP, _reload_or_tell, reload)
     servers: list[Listening] = []
@@ -166,9 +168,9 @@ def open_store(config: StoreConfig, post: Callable[[Callable[[], None]], object]
     )
 
 
-def make_broker(config: Config, store: Store) -> Broker:
+def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
     """The broker core that a configuration asks for, with what the store has kept."""
-    broker = Broker(config.limits, store, make_gate(config), _client_id, _log_closed)
+    broker = Broker(config.limits, store, gate, _client_id, _log_closed)
     if isinstance(store, DurableStore):
         gc.disable()  # a million messages come to be, and none of them goes
         restore(broker, store.load(Message, PendingWill), clock_s())

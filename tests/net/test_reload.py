@@ -13,6 +13,7 @@ import pytest
 
 from braidmq.config import AuthConfig, Config, Listener
 from braidmq.errors import ConfigError
+from braidmq.net.gate import make_gate
 from braidmq.net.stream import Turn
 from braidmq.node import Effective, _reload, make_broker
 from braidmq.store import MemoryStore
@@ -118,9 +119,17 @@ def test_a_reload_never_opens_a_listener_to_strangers(tmp_path: Path) -> None:
     braidmq("passwd", str(tmp_path / "passwords"), "ada", stdin=b"secret\n")
     known = AuthConfig(password_file=str(tmp_path / "passwords"))
     config = Config(listeners=(Listener(host="0.0.0.0"),), auth=known)
-    broker = make_broker(config, MemoryStore())
+    broker = make_broker(config, MemoryStore(), make_gate(config))
     gate = broker.gate
     turn = Turn(broker, asyncio.new_event_loop())
     with pytest.raises(ConfigError, match="no authentication is configured"):
         _reload(Effective(config), Config, turn)
     assert broker.gate is gate
+
+
+def test_a_doubtful_file_is_found_before_the_data_is_touched(tmp_path: Path) -> None:
+    flags = ("--port", "0", "--data-dir", "data", "--set", "acl.file=absent")
+    refused = braidmq("serve", *flags, cwd=tmp_path)
+    assert refused.returncode == 1
+    assert b"absent" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
