@@ -15,6 +15,8 @@ KEPT = Path(__file__).parents[2] / "docs" / "experiments" / "bloom"
 REFERENCE_SETS = 150
 REFERENCE_MATCHING_SETS = 60
 SIGMAS = 4
+# Where one filter answers nearly always, the rare run in which it is absent may not have come up.
+RARE = 0.05
 
 each_reference = pytest.mark.parametrize(
     "reference", REFERENCE, ids=lambda each: f"{each.parameter}={each.value:g}"
@@ -34,7 +36,7 @@ def assert_near(
     for method, expected in averages.items():
         row = rows[reference.parameter, reference.value, method]
         chance = float(row["standard_error"]) * math.hypot(1, math.sqrt(int(row["sets"]) / sets))
-        allowed = max(share * expected, SIGMAS * chance)
+        allowed = max(share * expected, SIGMAS * chance, RARE)
         assert float(row["queries"]) == pytest.approx(expected, abs=allowed), method
 
 

@@ -37,7 +37,8 @@ def draw_sweeps(title: str, rows: Sequence[Row], path: Path) -> None:
         panel.set_yscale("log")
         panel.set_xlabel(f"({letter}) {_LABELS[sweep.symbol]}")
         panel.set_ylabel("queries per topic")
-        panel.set_ylim(0.8, 1.6 * max(row.queries for row in rows if row.parameter == sweep.symbol))
+        highest = max(row.queries for row in rows if row.parameter == sweep.symbol)
+        panel.set_ylim(0.8, max(12.0, 1.6 * highest))
         panel.minorticks_off()
         panel.grid(alpha=0.3, linewidth=0.4)
         if rows[0].figure == "figure6" and sweep.symbol == "n_lv":
