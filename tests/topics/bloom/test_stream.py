@@ -15,6 +15,7 @@ from braidmq.topics.bloom import (
     Outcome,
     PrefixFilter,
     RemoteInterest,
+    local,
 )
 from braidmq.topics.bloom.local import BITS_PER_KEY
 from braidmq.topics.bloom.sizing import blocks_for
@@ -322,6 +323,23 @@ def test_a_known_false_key_that_becomes_true_is_taken_off_the_list() -> None:
             assert remote.may_match(filter.replace(b"#", b"any/thing").replace(b"+", b"any"))
             owner.check()
     assert named > 0
+
+
+def test_a_full_known_false_list_forgets_what_is_no_longer_false(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "KNOWN_FALSE_MAX", 6)
+    owner, remote = LocalInterest(seed=SEED, bits_per_key=5, hashes=3, expected_keys=900), RemoteInterest()
+    seen: set[int] = set()
+    for number in range(1_500):
+        owner.subscribe(b"a%d/b/c" % number)
+        if number >= 200:
+            owner.unsubscribe(b"a%d/b/c" % (number - 200))
+        remote.receive(flushed(owner))
+        assert len(owner.filter.known_false) <= 6
+        seen.update(owner.filter.known_false)
+    owner.check()
+    assert len(seen) > 30
+    assert remote.filter is not None
+    assert remote.filter.known_false == owner.filter.known_false
 
 
 def test_sequence_numbers_run_over_into_a_new_epoch() -> None:

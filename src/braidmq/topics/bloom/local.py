@@ -182,16 +182,6 @@ class LocalInterest:
         self._resize_if_due()
         return None if self._snapshot_due else delta
 
-    def _apply(self, change: NetChange) -> Delta:
-        # Ten positions of two bytes and more a key: beyond this the snapshot is shorter.
-        report = (len(change.added) + len(change.removed)) * 16 < self.filter.nbytes
-        self._snapshot_due |= not report
-        raised, cleared = self._counted.apply(change.added, change.removed, report=report)
-        masks = self._update_masks()
-        false_added, false_removed = self._update_known_false(change)
-        added = sorted(change.added) if report else []
-        return Delta(*self.position, added, raised, cleared, masks, false_added, false_removed)
-
     def snapshot(self) -> bytes:
         """The state as of the last flush, for a peer that joins or has lost a message."""
         return encode_snapshot(self._epoch, self._sequence, self.filter)
@@ -212,6 +202,16 @@ class LocalInterest:
         assert fresh.bits == self.filter.bits, "bits differ from a rebuild"
         assert masks_of(self.filter) == self._masks(), "depth masks differ"
         assert not any(map(self._counts.has_key, self.filter.known_false)), "a known-false key is true"
+
+    def _apply(self, change: NetChange) -> Delta:
+        # Ten positions of two bytes and more a key: beyond this the snapshot is shorter.
+        report = (len(change.added) + len(change.removed)) * 16 < self.filter.nbytes
+        self._snapshot_due |= not report
+        raised, cleared = self._counted.apply(change.added, change.removed, report=report)
+        masks = self._update_masks()
+        false_added, false_removed = self._update_known_false(change)
+        added = sorted(change.added) if report else []
+        return Delta(*self.position, added, raised, cleared, masks, false_added, false_removed)
 
     def _step_sequence(self) -> None:
         self._sequence += 1
@@ -239,15 +239,14 @@ class LocalInterest:
         paths = self._wildcard_paths() + self._counts.paths(change.added)
         found = set(self._counted.false_ends(self._counts, paths))
         found.update(filter(self.filter.has_key, change.removed))
-        added = found - self._known_false
-        if not added and not removed:
+        found -= self._known_false
+        if not found and not removed:
             return [], []
-        room = max(0, KNOWN_FALSE_MAX - len(self._known_false))
-        return self._replace_known_false(sorted(added)[:room], removed)
-
-    def _replace_known_false(self, added: list[int], removed: set[int]) -> tuple[list[int], list[int]]:
-        self._known_false.update(added)
+        if len(self._known_false) + len(found) > KNOWN_FALSE_MAX:
+            removed |= {key for key in self._known_false if not self.filter.has_key(key)}
         self._known_false -= removed
+        added = sorted(found)[: KNOWN_FALSE_MAX - len(self._known_false)]
+        self._known_false.update(added)
         self.filter.known_false = list(self._known_false)
         return added, sorted(removed)
 

@@ -24,7 +24,7 @@ cdef class SlicedFilter:
     cdef readonly list labels           # what stands for a slot in answers; None where it is free
     cdef dict staged                    # slot -> PrefixFilter that isn't in the rows yet; searched by itself
 
-    # Fills `width` words of `found`: the slots that may want the topic.
+    # Fills `width` words of `found` (room for WIDTH_MAX) with the slots that may want the topic. Needs the GIL.
     cdef int search(self, const unsigned char* topic, Py_ssize_t length, uint64_t* found) except -1
     cdef int require_slot(self, int slot) except -1
     cdef int require_fitting(self, uint64_t blocks) except -1

@@ -100,6 +100,7 @@ cdef inline void take(
 cdef inline void walk(
     SlicedFilter self, const unsigned char* topic, Py_ssize_t length, uint64_t* found, const int width
 ) noexcept nogil:
+    """The search of a single filter (see prefix) for all slots: `mask` has those where the path exists."""
     cdef Levels levels
     cdef uint64_t waiting_keys[DEPTH_MAX]
     cdef int waiting_depths[DEPTH_MAX]
@@ -107,7 +108,7 @@ cdef inline void walk(
     cdef uint64_t mask[WIDTH_MAX]
     cdef uint64_t hits[WIDTH_MAX]
     cdef uint64_t everywhere[WIDTH_MAX]
-    cdef uint64_t key = self.seed, literal, plus, alive
+    cdef uint64_t key = self.seed, literal, other, alive
     cdef int depth = 0, waiting = 0, word, at
     cdef long nodes = 0
     # A leading wildcard never matches a topic that starts with `$` [MQTT-4.7.2-1].
@@ -135,19 +136,19 @@ cdef inline void walk(
                 literal = extend(literal, END_TOKEN)
             warm(self, literal, width)
             if wildcards:
-                plus = extend(key, HASH_TOKEN)
-                if ask(self, plus, self.hash_at + at, mask, hits, width):
-                    take(self, plus, hits, found, mask, width)
+                other = extend(key, HASH_TOKEN)
+                if ask(self, other, self.hash_at + at, mask, hits, width):
+                    take(self, other, hits, found, mask, width)
             if depth == levels.last:
                 at = mask_depth(depth + 1) * width
                 if ask(self, literal, self.end_at + at, mask, hits, width):
                     take(self, literal, hits, found, mask, width)
                 if wildcards:
-                    plus = extend(extend(key, PLUS_TOKEN), END_TOKEN)
+                    other = extend(extend(key, PLUS_TOKEN), END_TOKEN)
                     for word in range(width):
                         hits[word] = self.plus_at[mask_depth(depth) * width + word] & self.end_at[at + word]
-                    if ask(self, plus, hits, mask, hits, width):
-                        take(self, plus, hits, found, mask, width)
+                    if ask(self, other, hits, mask, hits, width):
+                        take(self, other, hits, found, mask, width)
             else:
                 if wildcards:
                     alive = 0
