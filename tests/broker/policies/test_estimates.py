@@ -230,6 +230,43 @@ def test_undeclared_members_alone_are_treated_as_least_inflight_treats_them() ->
     assert order[0] == order[1]
 
 
+def test_a_member_that_tells_nothing_gets_no_more_than_its_turn_beside_members_that_do() -> None:
+    policy = make_policy("adaptive", Random(0))
+    for name in "abc":
+        working(policy, name, 0.05)
+    silent = Member("silent", 0.0)
+    policy.join(silent, 0.0)
+    open_tokens: list[tuple[Member, int]] = []
+    for step in range(400):
+        now = 1.0 + step / 100
+        member = policy.choose(now, None, None, 1, 8)
+        if member is not None:
+            token = member.take_token()
+            policy.sent(member, now, token)
+            if member is silent:
+                policy.acked(member, now, token)  # on receipt: it is always idle
+            else:
+                open_tokens.append((member, token))
+        if step % 3 == 0 and open_tokens:
+            busy, token = open_tokens.pop(0)
+            policy.acked(busy, now, token)
+    assert 0 < policy.share(silent) <= sum(seat.chosen for seat in policy.rotation) / 4 + 1
+
+
+def test_but_it_gets_what_the_others_can_not_take_after_a_while() -> None:
+    policy = make_policy("adaptive", Random(0))
+    stuck = working(policy, "stuck", 0.05)
+    silent = Member("silent", 0.0)
+    policy.join(silent, 0.0)
+    for _ in range(2):
+        policy.sent(stuck, 1.0, stuck.take_token())
+    policy.sent(silent, 1.0, silent.take_token())
+    policy.acked(silent, 1.0, 1)
+    assert policy.choose(1.0, None, None, 1) is None
+    assert policy.eligible_at(1.0) == pytest.approx(1.0 + 3 * 0.05)
+    assert policy.choose(1.1501, None, None, 1) is silent
+
+
 def test_adaptive_uses_the_reports_of_a_member_that_did_not_declare_its_acknowledgements() -> None:
     policy = make_policy("adaptive", Random(0))
     declared = working(policy, "declared", 0.05)

@@ -13,6 +13,8 @@ wrong estimate can't starve a member. What is known of a member decides how E is
     status reports                    virtual finish time as in status2; acks are not looked at. QoS 0 too
     neither                           (in flight + 1) times the mean of the others; no window
     nothing known of anybody          least_inflight
+Beside members of the first kind, one that tells nothing gets no more than its share in a round robin, unless
+it had nothing for long: if it acknowledges on receipt it always looks idle, and would get nearly everything.
 
 Cost: O(members), about 10 ns each.
 """
@@ -59,6 +61,8 @@ cdef double acked_completion(Member member, double now, double service_s) noexce
 cdef class AdaptivePolicy(Policy):
     cdef int window
     cdef bint trusts_all      # every member of the group acknowledges when processed, by configuration
+    cdef Py_ssize_t choices   # made so far
+    cdef bint has_declared    # some member's acknowledgements are known to measure its work
     cdef double waking_s      # how long the last None lasts if nothing happens
 
     def __init__(self, int window=2, bint trust_all=False):
@@ -109,6 +113,14 @@ cdef class AdaptivePolicy(Policy):
         else:
             seat.expected_s = member.rtt_min_s / 2 + (member.inflight + 1) * service_s
 
+    cdef double closed_for(self, Seat seat, double now, double mean_s) noexcept:
+        """How long a member that tells nothing has to wait for its turn; 0: it is open."""
+        if not self.has_declared or self.is_declared(seat.member) or seat.member.has_status:
+            return 0.0
+        if self.choices - seat.choice >= len(self.rotation) - 1:    # its turn in a round robin
+            return 0.0
+        return max(seat.member.last_sent_s + REACH * mean_s - now, 0.0)    # or it is idle, most likely
+
     cdef bint is_open(self, Seat seat, int qos, Py_ssize_t pending) noexcept:
         """Whether its window takes one more."""
         cdef double rtt_s = seat.member.rtt_min_s
@@ -120,7 +132,7 @@ cdef class AdaptivePolicy(Policy):
         return seat.member.inflight < window + pending // len(self.rotation)
 
     cpdef Member choose(self, double now, object publisher, object topic, int qos=0, Py_ssize_t pending=1):
-        cdef double best_s = INFINITY, limit_s, mean_s = self.mean_service()
+        cdef double best_s = INFINITY, limit_s, closed_s, mean_s = self.mean_service()
         cdef list free = self.free_seats(qos)
         cdef Seat seat
         self.waking_s = INFINITY
@@ -128,28 +140,37 @@ cdef class AdaptivePolicy(Policy):
             return least_inflight(free)
         limit_s = self.survey(now, qos, pending, mean_s)
         for seat in free:
-            if self.is_open(seat, qos, pending):
-                if seat.expected_s <= limit_s:
-                    best_s = min(best_s, seat.expected_s)
-                else:
-                    # The limit rises by at most REACH and E falls by at most 1 a second.
-                    self.waking_s = min(self.waking_s, (seat.expected_s - limit_s) / (REACH + 1.0))
+            if not self.is_open(seat, qos, pending):
+                seat.expected_s = INFINITY
+                continue
+            # The limit rises by at most REACH and E falls by at most 1 a second.
+            closed_s = max(self.closed_for(seat, now, mean_s), (seat.expected_s - limit_s) / (REACH + 1.0))
+            if closed_s > 0.0:
+                self.waking_s = min(self.waking_s, closed_s)
+                seat.expected_s = INFINITY
+            best_s = min(best_s, seat.expected_s)
         if best_s == INFINITY:
             return None
-        limit_s = min(limit_s, best_s + max(SLACK_LEAST_S, SLACK_SHARE * best_s))
+        best_s += max(SLACK_LEAST_S, SLACK_SHARE * best_s)
         for seat in free:
-            if seat.expected_s <= limit_s and self.is_open(seat, qos, pending):
+            if seat.expected_s <= best_s:
                 return seat.member
 
     cdef double survey(self, double now, int qos, Py_ssize_t pending, double mean_s):
         """Estimates every seat, and answers the E above which a member is not worth it."""
         cdef double least_s = INFINITY, rate = 0.0
         cdef Seat seat
+        self.has_declared = False
         for seat in self.rotation:
+            self.has_declared |= self.is_declared(seat.member)
             self.estimate(seat, qos, now, mean_s)
             least_s = min(least_s, seat.expected_s)
             rate += 1.0 / max(seat.service_s, SERVICE_LEAST_S)
         return REACH * (least_s + (pending - 1) / rate)
+
+    cdef void chose(self, Seat seat, double now):
+        self.choices += 1
+        seat.choice = self.choices
 
     cpdef double eligible_at(self, double now):
         return now + max(self.waking_s, SLACK_LEAST_S)

@@ -12,6 +12,7 @@ cdef class Seat:
     cdef double used                    # capacity: messages that it is thought to be busy with,
     cdef double used_at_s               # at this time
     cdef unsigned long long name_hash   # hash_*: the member's half of the rendezvous
+    cdef Py_ssize_t choice              # adaptive: number of the choice that fell on it last
     cdef double service_s               # of the choice under way: estimated service time,
     cdef double expected_s              # and what members are compared by
 
