@@ -32,8 +32,14 @@ setup(
         include_path=["src"],
         build_dir="build/cython",
         nthreads=TRANSLATORS,
-        compiler_directives={"language_level": 3, "boundscheck": False, "wraparound": False, "cdivision": True,
-                             "embedsignature": True, "freethreading_compatible": False},
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+            "embedsignature": True,
+            "freethreading_compatible": False,
+        },
     ),
     options={"build_ext": {"parallel": PROCESSORS}},
 )
