@@ -230,6 +230,26 @@ def test_undeclared_members_alone_are_treated_as_least_inflight_treats_them() ->
     assert order[0] == order[1]
 
 
+def test_a_far_member_that_acknowledges_on_receipt_gets_as_much_as_a_near_one() -> None:
+    policy = make_policy("adaptive", Random(0))
+    near, far = Member("near", 0.0, rtt_min_s=0.001), Member("far", 0.0, rtt_min_s=0.1)
+    for member in (near, far):
+        policy.join(member, 0.0)
+    under_way: list[tuple[float, Member, int]] = []
+    for step in range(400):
+        now = 1.0 + step / 200
+        while under_way and under_way[0][0] <= now:
+            acked_s, member, token = under_way.pop(0)
+            policy.acked(member, acked_s, token)
+        chosen = policy.choose(now, None, None, 1)
+        assert chosen is not None
+        token = chosen.take_token()
+        policy.sent(chosen, now, token)
+        under_way.append((now + chosen.rtt_min_s, chosen, token))
+        under_way.sort(key=lambda ack: ack[0])
+    assert (policy.share(near), policy.share(far)) == (200, 200)
+
+
 def test_a_member_that_tells_nothing_gets_no_more_than_its_turn_beside_members_that_do() -> None:
     policy = make_policy("adaptive", Random(0))
     for name in "abc":

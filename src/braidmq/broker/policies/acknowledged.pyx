@@ -1,8 +1,8 @@
 """Policies that choose by acknowledgements: least_inflight and adaptive.
 
 least_inflight: the fewest unacknowledged messages, ties to the one chosen longest ago. It needs no
-declaration: acks sent on receipt tell nothing and leave round robin, acks sent after the work tell who has
-work left.
+declaration: acks sent after the work tell who has work left, and acks sent on receipt tell nothing, which
+leaves round robin (if all members are equally far).
 
 adaptive binds late. For each member the time E to completion of one more message is estimated from its
 acks; a member takes only as many messages as keep it busy over the round trip (its window), and when none
@@ -12,7 +12,8 @@ wrong estimate can't starve a member. What is known of a member decides how E is
     acks when processed (declared)    service time from acks, window
     status reports                    virtual finish time as in status2; acks are not looked at. QoS 0 too
     neither                           (in flight + 1) times the mean of the others; no window
-    nothing known of anybody          least_inflight
+    nothing known of anybody          least_inflight, of messages older than a round trip: of clients that
+                                      acknowledge on receipt it makes no difference how far they are
 Beside members of the first kind, one that tells nothing gets no more than its share in a round robin, unless
 it had nothing for long: if it acknowledges on receipt it always looks idle, and would get nearly everything.
 
@@ -27,14 +28,20 @@ from braidmq.broker.policies.member cimport Member
 cdef double SLACK_LEAST_S = 0.001
 cdef double SLACK_SHARE = 0.1
 cdef double SERVICE_LEAST_S = 0.001    # a shorter one counts as not known
+cdef double RECEIPT_GRACE_S = 0.001    # acknowledging on receipt takes a round trip and so much
 cdef double REACH = 3.0                # a member that takes this many times longer than the best is not used
 
 
-cdef Member least_inflight(list seats):
+cdef Member least_inflight(list seats, double grace_s, double now):
+    """Messages in flight count from the moment on when an ack could be there that is sent on receipt."""
     cdef Seat seat, best = None
+    cdef Member member
+    cdef Py_ssize_t count, least = 0
     for seat in seats:
-        if best is None or seat.member.inflight < best.member.inflight:
-            best = seat
+        member = seat.member
+        count = 0 if now - member.head_sent_s < member.rtt_min_s + grace_s else member.inflight
+        if best is None or count < least:
+            best, least = seat, count
     return None if best is None else best.member
 
 
@@ -43,7 +50,7 @@ cdef class LeastInflightPolicy(Policy):
         self.name = "least_inflight"
 
     cpdef Member choose(self, double now, object publisher, object topic, int qos=0, Py_ssize_t pending=1):
-        return least_inflight(self.free_seats(qos))
+        return least_inflight(self.free_seats(qos), -INFINITY, now)
 
 
 cdef double acked_completion(Member member, double now, double service_s) noexcept:
@@ -137,7 +144,7 @@ cdef class AdaptivePolicy(Policy):
         cdef Seat seat
         self.waking_s = INFINITY
         if mean_s < SERVICE_LEAST_S:
-            return least_inflight(free)
+            return least_inflight(free, RECEIPT_GRACE_S, now)
         limit_s = self.survey(now, qos, pending, mean_s)
         for seat in free:
             if not self.is_open(seat, qos, pending):

@@ -1,8 +1,8 @@
 """The limit: one queue in the middle, and members that take the next message the moment they are free.
 
-It knows how long each message will take and where it would arrive when, and loses no time between two messages; no
-broker can know that. Jitter doesn't touch it. Among members that could start at the same time the message goes to
-the fastest. It is not the optimum (nothing simple is), but nothing here comes near it.
+It knows how long each message will take and where it would arrive when, and loses no time between two
+messages; no broker can know that. Jitter doesn't touch it. Among members that could start at the same time
+the message goes to the fastest. It is not the optimum (nothing simple is), but nothing here comes near it.
 """
 
 from braidmq.sim.balance.scenario import Scenario

@@ -1,7 +1,7 @@
 """The named scenarios of the reference tables: 15 s each, and one of them random only where it says so.
 
-Service times of S1 and S2 have 0.1 ms of overhead, and their interval is the 10.34 ms that the thesis's table 7
-implies; S2x is the same at the nominal 10 ms and 50 ms, which is a load of exactly 1.
+Service times of S1 and S2 have 0.1 ms of overhead, and their interval is the 10.34 ms that the thesis's
+table 7 implies; S2x is the same at the nominal 10 ms and 50 ms, which is a load of exactly 1.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ def tail(rng: Random) -> Scenario:
     times = poisson(90, DURATION_S, rng)
     mean_s, least = 0.025, (TAIL_SHAPE - 1) / TAIL_SHAPE
     work = [min(least * rng.paretovariate(TAIL_SHAPE), TAIL_SERVICE_MAX_S / mean_s) for _ in times]
-    return Scenario("tail", times, work, _members(25, 25, 25), about="3 members, Pareto(1.5) mean 25 ms, 90/s")
+    return Scenario("tail", times, work, _members(25, 25, 25), about="3 x Pareto(1.5) of mean 25 ms, 90/s")
 
 
 def net(rng: Random) -> Scenario:

@@ -1,4 +1,4 @@
-"""Two policies from the literature, to compare with. They are not offered by the broker: adaptive is better."""
+"""Two policies from the literature, to compare with. The broker doesn't offer them: adaptive is better."""
 
 from random import Random
 

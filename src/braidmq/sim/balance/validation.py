@@ -1,7 +1,7 @@
-"""Random scenarios that no policy was shaped on: two to ten members of very different speed, four kinds of work,
-any load, slow and shaky networks, speeds that drift, publications in batches.
+"""Random scenarios that no policy was shaped on.
 
-A scenario is a function of its number and the seed of the experiment.
+Two to ten members of very different speed, four kinds of work, any load, slow and shaky networks, speeds
+that drift, publications in batches. A scenario is a function of its number and the seed of the experiment.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """One run: a publisher, a broker's shared group, its members and the network between them, event by event.
 
-The group and the policy are the broker's own objects, the members count with the client's own StatusMeter; the rest is
-this loop. The same scenario, method and seed give the same outcome. Cost: about 20 us a message.
+The group and the policy are the broker's own objects, the members count with the client's own StatusMeter;
+the rest is this loop. The same scenario, method and seed give the same outcome. Cost: about 20 us a message.
 """
 
 from collections import deque
@@ -24,13 +24,13 @@ UNBOUNDED = GroupSettings(messages_max=10**9, bytes_max=10**15)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of each message, in order of publication. Status reports are counted for all members together."""
+    """Of each message, in order of publication; and every status report that reached the broker."""
 
     wait_s: list[float]  # publication to being taken out of the member's queue: the thesis's latency
     completion_s: list[float]  # publication to being processed
     member: list[int]
     given: list[int]  # messages per member
-    reports: list[tuple[float, int, float]]  # time, member, the mean processing time that the broker knows then
+    reports: list[tuple[float, int, float]]  # time, member, the mean processing time known by then
 
     @classmethod
     def empty(cls, messages: int, members: int) -> "Outcome":
@@ -41,7 +41,8 @@ class _Subscriber:
     """A member's client: what it has received, what it works on, and its way to the broker and back."""
 
     __slots__ = (
-        "is_working", "last_arrival_s", "last_return_s", "meter", "model", "open_count", "queue", "report_at_s"
+        "is_working", "last_arrival_s", "last_return_s", "meter", "model", "open_count", "queue",
+        "report_at_s",
     )  # fmt: skip
 
     def __init__(self, model: MemberModel, meter: StatusMeter | None) -> None:
@@ -95,7 +96,7 @@ class World:
                 f"subscriber-{index}",
                 joined_s,
                 owner=index,
-                acks_when_processed=method.qos > 0 and method.declares,
+                acks_when_processed=method.qos > 0 and method.declares.has(index),
                 has_event_status=method.reports_events,
                 rtt_s=rtt_s,
                 rtt_min_s=rtt_s,
@@ -169,7 +170,7 @@ class World:
         subscriber = self._subscribers[index]
         if subscriber.meter is not None:
             subscriber.meter.received()
-        if self._method.acks_on_receipt:
+        if token and self._method.on_receipt.has(index):
             self._return(index, self._acknowledged, token)
         subscriber.queue.append((number, token))
         self._take(index)
@@ -194,7 +195,7 @@ class World:
         self._left -= 1
         if subscriber.meter is not None:
             subscriber.meter.processed(work_s)
-        if token and not self._method.acks_on_receipt:
+        if token and not self._method.on_receipt.has(index):
             self._return(index, self._acknowledged, token)
         self._feel_pressure(index, -1)
         self._take(index)
