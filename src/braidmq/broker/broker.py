@@ -107,8 +107,8 @@ class Broker:
             raise ProtocolError(ReasonCode.SERVER_BUSY, "too many connections")
         if len(packet.client_id.encode()) > limits.client_id_bytes_max:
             raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is too long")
-        if not packet.client_id and (packet.version == V31 or (packet.version == V311 and not packet.clean_start)):
-            # [MQTT-3.1.3-8] of 3.1.1; MQTT 3.1 always wants one
+        needs_client_id = packet.version == V31 or (packet.version == V311 and not packet.clean_start)
+        if needs_client_id and not packet.client_id:  # [MQTT-3.1.3-8] of 3.1.1
             raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is missing")
         if len(packet.properties.user_properties) > limits.properties_max:
             raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many user properties")
