@@ -32,6 +32,7 @@ def test_every_command_explains_itself(command: str) -> None:
         (["serv"], 'Did you mean "serve"?'),
         (["serve", "--prot", "1"], "Did you mean --port? See braidmq serve --help."),
         (["sim", "blom"], 'Did you mean "bloom"?'),
+        (["sim", "balence"], 'Did you mean "balance"?'),
         (["serve", "--port", "x"], "--port: expected a whole number from 0 to 65535, got 'x'"),
         (["serve", "--limit", "inflight_mx=3"], "did you mean inflight_max?"),
         (["serve", "--limit", "inflight_max"], "write NAME=VALUE"),

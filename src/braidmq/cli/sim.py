@@ -6,10 +6,12 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter, validators
 from rich.console import Console
 
+from braidmq.cli.sim_balance import balance
 from braidmq.sim.bloom.experiment import FIGURES, Settings, run
 from braidmq.sim.runner import LocalRunner, Runner, SparkRunner
 
 sim = App(name="sim", help="Run an experiment of the papers.", help_flags=["--help"])
+sim.command(balance)
 
 Figure = Literal["4", "5", "6", "matching", "hierarchy", "all"]
 
