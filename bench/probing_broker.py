@@ -39,8 +39,13 @@ METHODS: dict[str, Callable[[], InterestMethod]] = {
 class Onlooker:
     """Does `work` for every message; whatever else it is told it ignores."""
 
+    clients: frozenset[str] = frozenset()  # nobody in particular
+
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
+
+    def heeds(self, message: Message) -> bool:
+        return True
 
     def received(self, message: Message, packet_id: int) -> None:
         self._work()
