@@ -113,6 +113,7 @@ cdef class SharedGroup:
         cdef list effects = []
         cdef Entry entry = Entry.__new__(Entry)
         cdef Member member
+        cdef bint is_tried = False
         self.last_sequence += 1
         entry.message, entry.publisher, entry.topic = message, publisher, topic
         entry.qos, entry.size_bytes, entry.expires_at_s = qos, size_bytes, expires_at_s
@@ -122,10 +123,11 @@ cdef class SharedGroup:
             if member is not None:
                 self.send(entry, member, now, effects)
                 return effects
-        self.enqueue(entry, now, effects)
+            is_tried = True
+        self.enqueue(entry, now, effects, is_tried)
         return effects
 
-    cdef void enqueue(self, Entry entry, double now, list effects):
+    cdef void enqueue(self, Entry entry, double now, list effects, bint is_tried):
         cdef object lane
         if entry.expires_at_s <= now:
             effects.append(drop_message(entry.message, DROP_EXPIRED))
@@ -135,7 +137,10 @@ cdef class SharedGroup:
             return
         lane = self.lane_of(entry)
         self.queue.add(lane, entry)
-        self.pump_lane(lane, now, effects)
+        if is_tried:
+            self.wake_for(entry, now)
+        else:
+            self.pump_lane(lane, now, effects)
         if self.queue.is_over():
             self.overflowed(now, effects)
             self.pump(now, effects)    # what was behind a dropped message may be sendable
@@ -194,11 +199,15 @@ cdef class SharedGroup:
                 continue
             member = self.policy.choose(now, entry.publisher, entry.topic, entry.qos, self.queue.count)
             if member is None:
-                # What is behind the first may be sendable when that one has expired.
-                self.wake_at_s = min(self.wake_at_s, self.policy.eligible_at(now), entry.expires_at_s)
+                self.wake_for(entry, now)
                 return
             self.queue.take(lane)
             self.send(entry, member, now, effects)
+
+    cdef void wake_for(self, Entry entry, double now):
+        """Nobody takes the first of a lane now: when might time alone change that?"""
+        # What is behind the first may be sendable when that one has expired.
+        self.wake_at_s = min(self.wake_at_s, self.policy.eligible_at(now), entry.expires_at_s)
 
     def pumped(self, double now):
         """Something about the members changed elsewhere, such as a status report that another group took."""
@@ -257,8 +266,7 @@ cdef class SharedGroup:
         del place.deliveries[token]
         member.completed()
         self.forget_if_done(member, place)
-        if self.queue.count:
-            self.pump(now, effects)
+        self.made_room(member, now, effects)
         return effects
 
     def refused(self, Member member, long long token, double now):
@@ -276,8 +284,16 @@ cdef class SharedGroup:
         if self.policy.is_ordered:
             key = self.policy.key(entry.publisher, entry.topic)
             if self.holders.remove(key, member):
-                self.sort_lane(DrainingKey(key))
-        if self.queue.count:
+                for lane in self.sort_lane(DrainingKey(key)):
+                    self.pump_lane(lane, now, effects)
+        self.made_room(member, now, effects)
+
+    cdef void made_room(self, Member member, double now, list effects):
+        if self.queue.count == 0:
+            return
+        if self.policy.is_ordered:
+            self.pump_lane(member, now, effects)    # nobody else got room
+        else:
             self.pump(now, effects)
 
     def reported(self, Member member, object report, double now):
@@ -418,8 +434,8 @@ cdef class SharedGroup:
         key = self.policy.key(entry.publisher, entry.topic)
         return DrainingKey(key) if self.holders.is_held_by_another(key, member) else member
 
-    cdef void sort_lane(self, object lane):
-        """Puts what waits in `lane` where it belongs by now."""
+    cdef dict sort_lane(self, object lane):
+        """Puts what waits in `lane` where it belongs by now; returns the lanes that got some of it."""
         cdef dict moved = {}
         cdef Entry entry
         while self.queue.first(lane) is not None:
@@ -427,6 +443,7 @@ cdef class SharedGroup:
             moved.setdefault(self.lane_of(entry), []).append(entry)
         for target, entries in moved.items():
             self.queue.put_back(target, entries)
+        return moved
 
     cdef void hold_all(self, Member member, Place place):
         cdef Delivery delivery

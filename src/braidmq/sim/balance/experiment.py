@@ -9,8 +9,8 @@ from typing import Final
 from rich.console import Console
 
 from braidmq.sim.balance import plot, printed, tables, thesis, trial, verdicts
-from braidmq.sim.balance.methods import IDEAL, TABLE, VALIDATION
-from braidmq.sim.balance.named import NAMED
+from braidmq.sim.balance.methods import IDEAL, METHODS, TABLE, VALIDATION
+from braidmq.sim.balance.named import NAMED, RANDOM_PUBLICATIONS
 from braidmq.sim.balance.trial import Summary, Task
 from braidmq.sim.balance.verdicts import Verdict
 from braidmq.sim.balance.world import Outcome
@@ -23,13 +23,14 @@ SCENARIOS: Final = (THESIS, *NAMED, RANDOM)
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    repetitions: int  # of each named scenario
+    repetitions: int  # of scenarios with random publications
+    steady_repetitions: int  # of the others, where chance is only in the method
     validation_scenarios: int
     phases: int  # of the thesis's scenario 2
 
 
-FULL: Final = Effort(repetitions=8, validation_scenarios=60, phases=160)
-QUICK: Final = Effort(repetitions=2, validation_scenarios=12, phases=20)
+FULL: Final = Effort(repetitions=8, steady_repetitions=64, validation_scenarios=60, phases=160)
+QUICK: Final = Effort(repetitions=2, steady_repetitions=8, validation_scenarios=12, phases=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +118,24 @@ def run_named(
     names: Sequence[str], settings: Settings, runner: Runner, out: Path, console: Console
 ) -> list[Verdict]:
     cells = [(name, method) for method in TABLE for name in names]
-    step = settings.effort.repetitions
-    tasks = [Task(*cell, repetition, settings.seed) for cell in cells for repetition in range(step)]
-    summaries = run_all(runner, trial.run_trial, tasks, "Named scenarios")
-    runs = {cell: summaries[place * step : (place + 1) * step] for place, cell in enumerate(cells)}
+    tasks = [Task(*cell, repetition, settings.seed)
+             for cell in cells for repetition in range(repetitions(*cell, settings.effort))]  # fmt: skip
+    runs: dict[tuple[str, str], list[Summary]] = {cell: [] for cell in cells}
+    for task, summary in zip(tasks, run_all(runner, trial.run_trial, tasks, "Named scenarios"), strict=True):
+        runs[str(task.scenario), task.method].append(summary)
     results = {cell: trial.averaged(of_cell) for cell, of_cell in runs.items()}
     errors = {cell: verdicts.error_ms(of_cell) for cell, of_cell in runs.items()}
     tables.write_named(out / "named.csv", results)
     tables.print_named(console, results)
     plot.draw_named("Named scenarios", results, out / "named")
     return verdicts.named(results, errors)
+
+
+def repetitions(scenario: str, method: str, effort: Effort) -> int:
+    if scenario in RANDOM_PUBLICATIONS:
+        return effort.repetitions
+    is_certain = method == IDEAL or not METHODS[method].depends_on_chance
+    return 1 if is_certain else effort.steady_repetitions
 
 
 def run_validation(settings: Settings, runner: Runner, out: Path, console: Console) -> list[Verdict]:

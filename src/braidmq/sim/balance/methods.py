@@ -35,6 +35,11 @@ class Method:
     socket_messages: int | None = None  # how many fit between the broker and the member before it is pressed
     knows_rtt: bool = True
 
+    @property
+    def depends_on_chance(self) -> bool:
+        """On a steady network: by a draw in the policy, or by when members report."""
+        return self.status_interval_s is not None or self.policy in {"random", "power of two"}
+
     def make(self, rng: Random) -> Policy:
         reference = _REFERENCES.get(self.policy)
         return make_policy(self.policy, rng, self.options) if reference is None else reference(rng)

@@ -82,6 +82,7 @@ def join_overload(_rng: Random) -> Scenario:
     return _steady("join overload", 0.010, members, "2 x 25 ms, every 10 ms; two more at 5 s")
 
 
+RANDOM_PUBLICATIONS: Final = ("mixed", "tail", "net")
 NAMED: Final[dict[str, Callable[[Random], Scenario]]] = {
     "S1": s1, "S2": s2, "S2x": s2x, "slow": slow, "join": join, "pause": pause, "mixed": mixed,
     "burst": burst, "tail": tail, "net": net, "join overload": join_overload,

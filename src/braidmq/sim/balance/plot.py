@@ -22,7 +22,7 @@ def draw_latencies(title: str, means_ms: Mapping[str, Sequence[float]], path: Pa
     for position, (policy, means) in enumerate(means_ms.items()):
         places = [index + (position - 1) * 0.26 for index in range(len(means))]
         bars = panel.bar(places, means, 0.25, label=policy, color=_COLORS[position])
-        panel.bar_label(bars, fmt="%.3g", fontsize=7)
+        panel.bar_label(bars, [_number(mean) for mean in means], fontsize=7)
         if thesis:
             panel.plot([places[-1]], [printed.OVERALL_MS[policy]], marker="*", markersize=11, color="black",
                        markerfacecolor="none", linestyle="none",
@@ -30,7 +30,7 @@ def draw_latencies(title: str, means_ms: Mapping[str, Sequence[float]], path: Pa
     panel.set_yscale("log")
     panel.set_xticks(range(len(_GROUPS)), _GROUPS)
     panel.set_ylabel("mean latency, ms")
-    panel.legend(fontsize=8, frameon=False)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     panel.set_title(title, fontsize=10)
     _save(plt, figure, path)
 
@@ -120,6 +120,10 @@ def _finish(plt: Any, figure: Any, panel: Any, title: str, x: str, y: str, path:
     panel.legend(fontsize=8, frameon=False)
     panel.set_title(title, fontsize=10)
     _save(plt, figure, path)
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _pyplot() -> Any:

@@ -63,7 +63,7 @@ def print_waits(console: Console, results: Named, scenarios: Sequence[str]) -> N
 def print_ratios(console: Console, ratios: Mapping[str, Ratios], scenarios: int) -> None:
     title = f"Completion over that of the ideal queue, {scenarios} random scenarios"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for heading in ("method", "mean", "reference", "worst", "p99", "beats status"):
+    for heading in ("method", "mean", "ref.", "worst", "p99", "beats\nstatus"):
         table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
     for row in ratios.values():
         reference = printed.RATIOS.get(row.method)

@@ -1,0 +1,175 @@
+"""What choosing a member of a shared group costs, by policy and group size; and a message's way through it.
+
+choose      Policy.choose alone
+message     choose, then sent, and acked: what a policy costs a message of QoS 1
+group       SharedGroup.published and acknowledged: the same with the group's own bookkeeping
+waiting     the same while 1,000 messages wait in the group, so that each acknowledgement sends one
+
+Members are declared, have a known speed and report, and a few messages are always in flight. Times are CPU
+times in microseconds, the median of several rounds, calls from Python included. The goals are for choose: at
+most 2 us for 3 members and 10 us for 100.
+
+python bench/policies_bench.py [--members 3 20 100] [--json FILE]
+"""
+
+import argparse
+import json
+import math
+import random
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from braidmq.broker.policies import POLICIES, Member, Policy, SendMessage, SharedGroup, make_policy
+
+SIZES = (3, 20, 100)
+GOALS_US = {3: 2.0, 100: 10.0}
+MESSAGES = 2_000
+ROUNDS = 9
+INFLIGHT = 2  # per member
+SPACING_S = 0.0001
+WAITING = 1_000
+
+
+def make_member(number: int, rng: random.Random) -> Member:
+    member = Member(f"member-{number}", 0.0, acks_when_processed=True, rtt_s=0.0005, rtt_min_s=0.0005)
+    member.report(0.5, rng.randrange(4), rng.uniform(0.02, 0.03))
+    token = member.take_token()
+    member.sent(0.6, token)
+    member.acked(0.6 + rng.uniform(0.02, 0.03), token)
+    return member
+
+
+def seated(name: str, size: int) -> Policy:
+    rng = random.Random(size)
+    policy = make_policy(name, rng)
+    for number in range(size):
+        policy.join(make_member(number, rng), 0.0)
+    return policy
+
+
+def choosing(policy: Policy) -> Callable[[], None]:
+    """Choices with messages in flight; `pending` opens every window, so that somebody is always chosen."""
+    members, now = policy.members, 1.0
+    for member in members:
+        for _ in range(INFLIGHT):
+            policy.sent(member, now, member.take_token())
+    publishers = [f"publisher-{number}" for number in range(64)]
+    pending = 4 * len(members)
+
+    def run() -> None:
+        choose, time_s = policy.choose, now
+        for number in range(MESSAGES):
+            time_s += SPACING_S
+            choose(time_s, publishers[number & 63], "plant/line/sensor", 1, pending)
+
+    return run
+
+
+def through_policy(policy: Policy) -> Callable[[], None]:
+    flights: deque[tuple[Member, int]] = deque()
+    publishers = [f"publisher-{number}" for number in range(64)]
+    capacity, pending = INFLIGHT * len(policy.members), 4 * len(policy.members)
+    clock = [1.0]
+
+    def run() -> None:
+        for number in range(MESSAGES):
+            clock[0] += SPACING_S
+            now = clock[0]
+            member = policy.choose(now, publishers[number & 63], "plant/line/sensor", 1, pending)
+            if member is not None:
+                token = member.take_token()
+                policy.sent(member, now, token)
+                flights.append((member, token))
+            if len(flights) > capacity:
+                done, token = flights.popleft()
+                policy.acked(done, now, token)
+
+    return run
+
+
+def through_group(name: str, size: int, waiting: int) -> Callable[[], None]:
+    rng = random.Random(size)
+    group = SharedGroup(make_policy(name, rng))
+    members = [make_member(number, rng) for number in range(size)]
+    for member in members:
+        if waiting:
+            member.receive_max = INFLIGHT
+        group.subscribed(member, 0.0)
+    flights: deque[SendMessage] = deque()
+    publishers = [f"publisher-{number}" for number in range(64)]
+    capacity = INFLIGHT * size
+    clock = [1.0]
+
+    def publish(number: int) -> None:
+        for effect in group.published("message", clock[0], 1, publishers[number & 63], "plant/line", 100):
+            if isinstance(effect, SendMessage):
+                flights.append(effect)
+
+    for number in range(waiting):
+        publish(number)
+
+    def run() -> None:
+        for number in range(MESSAGES):
+            clock[0] += SPACING_S
+            publish(number)
+            if len(flights) > capacity or (waiting and flights):
+                done = flights.popleft()
+                for effect in group.acknowledged(done.member, done.token, clock[0]):
+                    if isinstance(effect, SendMessage):
+                        flights.append(effect)
+
+    return run
+
+
+def median_us(run: Callable[[], None]) -> float:
+    run()
+    rounds = []
+    for _ in range(ROUNDS):
+        started = time.process_time_ns()
+        run()
+        rounds.append((time.process_time_ns() - started) / MESSAGES / 1000)
+    return statistics.median(rounds)
+
+
+MEASURES: dict[str, Callable[[str, int], Callable[[], None]]] = {
+    "choose": lambda name, size: choosing(seated(name, size)),
+    "message": lambda name, size: through_policy(seated(name, size)),
+    "group": lambda name, size: through_group(name, size, 0),
+    "waiting": lambda name, size: through_group(name, size, WAITING),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    policy: str
+    members: int
+    times_us: dict[str, float]
+
+
+def measure(name: str, size: int) -> Row:
+    return Row(name, size, {what: round(median_us(make(name, size)), 3) for what, make in MEASURES.items()})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What choosing a member of a shared group costs.")
+    parser.add_argument("--members", type=int, nargs="+", default=SIZES, help="sizes of the group")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    rows = [measure(name, size) for name in POLICIES for size in arguments.members]
+    print(f"{'us of CPU':16}{'members':>8}" + "".join(f"{what:>9}" for what in MEASURES))
+    for row in rows:
+        print(f"{row.policy:16}{row.members:8}" + "".join(f"{us:9.2f}" for us in row.times_us.values()))
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    slow = [row for row in rows if row.times_us["choose"] > GOALS_US.get(row.members, math.inf)]
+    for row in slow:
+        print(f"{row.policy}: choose misses its goal of {GOALS_US[row.members]} us for {row.members} members")
+    return 1 if slow else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
