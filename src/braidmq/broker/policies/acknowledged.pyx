@@ -91,7 +91,9 @@ cdef class AdaptivePolicy(Policy):
         cdef Seat seat
         cdef double total = 0.0, service_s
         cdef Py_ssize_t known = 0
+        self.has_declared = False
         for seat in self.rotation:
+            self.has_declared |= self.is_declared(seat.member)
             service_s = self.known_service(seat.member)
             if service_s >= 0:
                 total += service_s
@@ -167,11 +169,10 @@ cdef class AdaptivePolicy(Policy):
         """Estimates every seat, and answers the E above which a member is not worth it."""
         cdef double least_s = INFINITY, rate = 0.0
         cdef Seat seat
-        self.has_declared = False
         for seat in self.rotation:
-            self.has_declared |= self.is_declared(seat.member)
             self.estimate(seat, qos, now, mean_s)
-            least_s = min(least_s, seat.expected_s)
+            if self.closed_for(seat, now, mean_s) <= 0.0:    # nobody waits for one whose turn it isn't
+                least_s = min(least_s, seat.expected_s)
             rate += 1.0 / max(seat.service_s, SERVICE_LEAST_S)
         return REACH * (least_s + (pending - 1) / rate)
 

@@ -2,7 +2,8 @@
 
 It knows how long each message will take and where it would arrive when, and loses no time between two
 messages; no broker can know that. Jitter doesn't touch it. Among members that could start at the same time
-the message goes to the fastest. It is not the optimum (nothing simple is), but nothing here comes near it.
+the message goes to the fastest. It is a limit in practice and not the optimum: to leave a very slow member
+idle can be better still.
 """
 
 from braidmq.sim.balance.scenario import Scenario
