@@ -175,6 +175,16 @@ def test_weights_are_shares_and_spread_evenly() -> None:
     assert all(Counter(order[start : start + 8])["member-0"] == 5 for start in range(0, 80, 8))
 
 
+@pytest.mark.parametrize("declared", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["weighted", "capacity"])
+def test_nonsense_that_a_client_declares_is_not_used(name: str, declared: float) -> None:
+    policy = make_policy(name, Random(3), {})
+    for number in range(2):
+        policy.join(Member(f"member-{number}", 0.0, weight=declared, capacity=declared), 0.0)
+    policy.join(Member("honest", 0.0, weight=1.0, capacity=100.0), 0.0)
+    assert all(80 <= count <= 120 for count in shares(policy, 300).values())
+
+
 def test_a_member_that_had_no_room_does_not_catch_up() -> None:
     policy, members = seated("weighted", 2)
     members[0].receive_max = 0

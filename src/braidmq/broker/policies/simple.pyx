@@ -17,6 +17,8 @@ Cost: a list of the candidates for random, weighted and capacity; round_robin an
 
 from collections import OrderedDict
 
+from libc.math cimport INFINITY
+
 from braidmq.broker.policies.base cimport Policy, Seat, has_room
 from braidmq.broker.policies.member cimport Member
 
@@ -74,6 +76,8 @@ cdef class WeightedPolicy(Policy):
 
     cdef void seated(self, Seat seat, double now):
         seat.weight = self.weights.get(seat.member.name, seat.member.weight)
+        if not 0.0 < seat.weight < INFINITY:    # as a client may have declared it
+            seat.weight = 1.0
         seat.turn = self.served
 
     cdef void chose(self, Seat seat, double now):
@@ -172,7 +176,9 @@ cdef class CapacityPolicy(Policy):
         return seat.member
 
     cdef void seated(self, Seat seat, double now):
-        seat.weight = self.capacities.get(seat.member.name, seat.member.capacity or self.default_capacity)
+        seat.weight = self.capacities.get(seat.member.name, seat.member.capacity)
+        if not 0.0 < seat.weight < INFINITY:    # not known, or nonsense that a client declared
+            seat.weight = self.default_capacity
         seat.used_at_s = now
 
     cdef void chose(self, Seat seat, double now):
