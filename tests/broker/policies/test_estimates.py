@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from braidmq.broker.policies import Member, Policy, make_policy
-from braidmq.broker.policies.status import StatusReport
+from braidmq.wire.status import StatusReport
 
 
 def working(policy: Policy, name: str, service_s: float, *, rtt_s: float = 0.0) -> Member:

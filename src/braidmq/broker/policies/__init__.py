@@ -5,7 +5,8 @@ clock.
     base        Policy, the interface; simple, hashing, reported, acknowledged: the policies
     registry    their names and options
     group       SharedGroup: messages from publication to acknowledgement; queue, holders, effects, settings
-    status      the status report as JSON; pingreq: the packet that carries it; meter: the client's side of it
+
+Members' status reports are read by `wire.status`, the packet that carries them by `wire.pingreq`.
 """
 
 from braidmq.broker.policies.base import Policy
@@ -20,7 +21,7 @@ from braidmq.broker.policies.group import SharedGroup
 from braidmq.broker.policies.member import Member
 from braidmq.broker.policies.registry import DEFAULT_POLICY, POLICIES, make_policy, migrate
 from braidmq.broker.policies.settings import GroupSettings
-from braidmq.broker.policies.status import StatusFault, StatusReport, parse_status
+from braidmq.wire.status import StatusFault, StatusReport, parse_status
 
 __all__ = [
     "DEFAULT_POLICY",

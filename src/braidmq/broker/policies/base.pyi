@@ -1,5 +1,5 @@
 from braidmq.broker.policies.member import Member
-from braidmq.broker.policies.status import StatusReport
+from braidmq.wire.status import StatusReport
 
 class Seat:
     @property

@@ -85,7 +85,7 @@ cdef class Policy:
         return member.acked(now, token)
 
     cpdef void status(self, Member member, double now, object report):
-        """`report`: a braidmq.broker.policies.status.StatusReport."""
+        """`report`: a braidmq.wire.status.StatusReport."""
         member.report(now, report.queue, report.processing_s, report.processed, self.mean_service())
 
     cpdef Member choose(self, double now, object publisher, object topic, int qos=0, Py_ssize_t pending=1):

@@ -6,7 +6,7 @@ from braidmq.broker.policies.effects import Effect
 from braidmq.broker.policies.member import Member
 from braidmq.broker.policies.queue import GroupQueue
 from braidmq.broker.policies.settings import GroupSettings
-from braidmq.broker.policies.status import StatusReport
+from braidmq.wire.status import StatusReport
 
 class Place:
     @property

@@ -14,7 +14,7 @@ from random import Random
 
 from braidmq.broker.policies import GroupSettings, Member, SendMessage, SharedGroup, StatusReport
 from braidmq.broker.policies.effects import Effect
-from braidmq.broker.policies.meter import StatusMeter
+from braidmq.client.meter import StatusMeter
 from braidmq.sim.balance.methods import Method
 from braidmq.sim.balance.scenario import SPIKE_S, MemberModel, Scenario
 

@@ -13,7 +13,7 @@ them: a report once a second is mostly history.
 from math import inf
 from typing import Final
 
-from braidmq.broker.policies.status import StatusReport
+from braidmq.wire.status import StatusReport
 
 EVENT_SPACING_S: Final = 0.1
 EVENT_QUEUE_LEAST: Final = 2

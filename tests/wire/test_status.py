@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braidmq.broker.policies.status import (
+from braidmq.wire.status import (
     QUEUE_MAX,
     STATUS_BYTES_MAX,
     StatusFault,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from braidmq.broker.policies.meter import StatusMeter
-from braidmq.broker.policies.status import StatusReport
+from braidmq.client.meter import StatusMeter
+from braidmq.wire.status import StatusReport
 
 
 def test_it_counts_what_waits_and_averages_what_was_done_since_the_last_report() -> None:

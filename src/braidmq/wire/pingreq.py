@@ -12,9 +12,10 @@ from typing import Final
 
 import msgspec
 
-from braidmq.broker.policies.status import STATUS_BYTES_MAX
 from braidmq.errors import ProtocolError
-from braidmq.wire import ReasonCode, fields
+from braidmq.wire import fields
+from braidmq.wire.reasons import ReasonCode
+from braidmq.wire.status import STATUS_BYTES_MAX
 
 PINGREQ_FIRST_BYTE: Final = 0xC0
 USER_PROPERTY: Final = 0x26

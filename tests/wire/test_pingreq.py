@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braidmq.broker.policies.pingreq import (
+from braidmq.errors import ProtocolError
+from braidmq.wire import FrameReader, ReasonCode
+from braidmq.wire.pingreq import (
     BODY_BYTES_MAX,
     ExtendedPingreq,
     decode_pingreq_body,
     encode_pingreq,
 )
-from braidmq.broker.policies.status import StatusReport, encode_status, parse_status
-from braidmq.errors import ProtocolError
-from braidmq.wire import FrameReader, ReasonCode
+from braidmq.wire.status import StatusReport, encode_status, parse_status
 
 # {"msgsInQueue":3,"processingTimePerMsg":25.0} without properties
 SMALLEST = bytes.fromhex(
