@@ -1,0 +1,1 @@
+"""The data pipeline on Spark: MQTT as a source and a sink, and the tables between."""
