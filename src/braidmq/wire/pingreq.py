@@ -21,10 +21,15 @@ PINGREQ_FIRST_BYTE: Final = 0xC0
 USER_PROPERTY: Final = 0x26
 BODY_BYTES_MAX: Final = STATUS_BYTES_MAX + 1024  # a full status, and as much about it
 
-STATUS_PING_PROPERTY: Final = "status-ping"  # in CONNECT and CONNACK: "1", or "publish" for the fallback
-STATUS_INTERVAL_PROPERTY: Final = "status-interval"  # in CONNACK: ms
-ACK_MODE_PROPERTY: Final = "ack-mode"  # in CONNECT: "processed" declares acks after the work
-STATUS_TOPIC_PREFIX: Final = "$load/"  # the fallback publishes to this + client id
+# How the two sides agree, by User Properties. A client asks in CONNECT; the broker's CONNACK repeats what it takes.
+STATUS_PING_PROPERTY: Final = "status-ping"
+STATUS_BY_PING: Final = "1"  # in extended PINGREQs
+STATUS_BY_PUBLISH: Final = "publish"  # in PUBLISH packets at QoS 0 to STATUS_TOPIC_PREFIX + client id
+STATUS_INTERVAL_PROPERTY: Final = "status-interval"  # CONNACK: ms between the reports that the broker wants
+STATUS_EVENTS_PROPERTY: Final = "status-events"  # CONNECT: "1", reports also at once when the queue changes
+ACK_MODE_PROPERTY: Final = "ack-mode"  # CONNECT: how the client acknowledges
+ACK_WHEN_PROCESSED: Final = "processed"
+STATUS_TOPIC_PREFIX: Final = "$load/"
 
 
 class ExtendedPingreq(msgspec.Struct, frozen=True, gc=False):
