@@ -21,7 +21,8 @@ PINGREQ_FIRST_BYTE: Final = 0xC0
 USER_PROPERTY: Final = 0x26
 BODY_BYTES_MAX: Final = STATUS_BYTES_MAX + 1024  # a full status, and as much about it
 
-# How the two sides agree, by User Properties. A client asks in CONNECT; the broker's CONNACK repeats what it takes.
+# How the two sides agree, by User Properties: a client asks in CONNECT, the broker's CONNACK repeats what it
+# takes.
 STATUS_PING_PROPERTY: Final = "status-ping"
 STATUS_BY_PING: Final = "1"  # in extended PINGREQs
 STATUS_BY_PUBLISH: Final = "publish"  # in PUBLISH packets at QoS 0 to STATUS_TOPIC_PREFIX + client id
