@@ -15,7 +15,7 @@ from typing import Any
 
 from braidmq import node
 from braidmq.broker.broker import Broker
-from braidmq.broker.message import Message
+from braidmq.broker.events import Event, Published
 from braidmq.config import Config, Listener, StoreConfig
 from braidmq.sim.bloom.workloads import RandomSubscriptions, random_topics
 from braidmq.topics.bloom import ExactTrie, InterestMethod, NaiveBloom, PatternBloom, PrefixBloom
@@ -37,21 +37,15 @@ METHODS: dict[str, Callable[[], InterestMethod]] = {
 
 
 class Onlooker:
-    """Does `work` for every message; whatever else it is told it ignores."""
+    """Does `work` for every message."""
 
-    clients: frozenset[str] = frozenset()  # nobody in particular
+    wants = frozenset({Published})
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
 
-    def heeds(self, message: Message) -> bool:
-        return True
-
-    def received(self, message: Message, packet_id: int) -> None:
+    def observe(self, event: Event) -> None:
         self._work()
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *told: None
 
 
 def questions(count: int, rng: random.Random) -> Callable[[], object]:
@@ -98,7 +92,7 @@ def main() -> None:
 
     def make_probing(*parts: Any) -> Broker:
         broker = make_plain(*parts)
-        broker.router.observer = Onlooker(work)
+        broker.add_observer(Onlooker(work))
         return broker
 
     node.make_broker = make_probing

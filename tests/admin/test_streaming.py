@@ -9,7 +9,6 @@ import pytest
 from braidmq.admin import streaming
 from braidmq.admin.desk import RefusedError
 from braidmq.admin.streaming import TRACES_MAX, Stream
-from braidmq.broker.tracing import Trace, add_trace
 from braidmq.wire import Publish
 from tests.admin.operator import make_desk, operator
 from tests.broker.world import World
@@ -28,10 +27,11 @@ async def test_events_come_one_by_one_until_the_reader_goes() -> None:
     writer.send(Publish("a/b", b"x"), Publish("b", b"x"), Publish("a", b"x"))
     found = [data_of(await anext(events)) for _ in range(2)]
     assert [event["topic"] for event in found] == ["a/b", "a"]
-    assert found[0]["kind"] == "received"
+    assert found[0]["kind"] == "published"
     assert found[0]["at_s"] > 0
+    assert "payload" not in found[0]
     await events.aclose()  # type: ignore[attr-defined]
-    assert world.broker.router.observer is None
+    assert world.broker.hub.audience is None
 
 
 async def test_what_a_slow_reader_misses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,9 +40,9 @@ async def test_what_a_slow_reader_misses_is_counted(monkeypatch: pytest.MonkeyPa
     events = Stream(make_desk(world), "writer", "").events()
     await anext(events)
     world.connect("writer").send(*(Publish("a", b"x"),) * 4)
-    assert data_of(await anext(events))["kind"] == "connected"
+    assert data_of(await anext(events))["kind"] == "session_established"
     assert data_of(await anext(events)) == {"lost": 3}
-    assert data_of(await anext(events))["kind"] == "received"
+    assert data_of(await anext(events))["kind"] == "published"
     await events.aclose()  # type: ignore[attr-defined]
 
 
@@ -56,7 +56,7 @@ async def test_a_broker_that_stops_ends_its_streams() -> None:
     assert await waiting == b": the broker stops\n\n"
     assert [event async for event in events] == []
     assert not desk.onlookers
-    assert desk.broker.router.observer is None
+    assert desk.broker.hub.audience is None
 
 
 async def test_silence_is_shown_to_be_no_death(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +73,13 @@ async def test_a_wrong_wish_is_refused(query: str) -> None:
 
 
 async def test_there_is_an_end_to_the_number_of_onlookers() -> None:
-    world = World()
-    for _ in range(TRACES_MAX):
-        add_trace(world.broker, Trace(lambda event: None, client_id="x"))
+    desk = make_desk(World())
+    streams = [Stream(desk, "x", "").events() for _ in range(TRACES_MAX)]
+    for stream in streams:
+        await anext(stream)
     with pytest.raises(RefusedError) as refused:
-        Stream(make_desk(world), "x", "")
+        Stream(desk, "x", "")
     assert refused.value.status == 429
+    for stream in streams:
+        await stream.aclose()  # type: ignore[attr-defined]
+    Stream(desk, "x", "")

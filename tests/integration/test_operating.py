@@ -84,8 +84,8 @@ def test_a_trace_shows_what_happens_and_ends_with_the_program() -> None:
             client.publish("$SYS/a", b"", qos=0)
             client.publish("a/c", b"", qos=0)
             first, second = tracing.stdout.readline().decode(), tracing.stdout.readline().decode()
-            assert re.search(r"received +seen a/b QoS 1 id \d+ bytes 3$", first.strip()), first
-            assert re.search(r"received +seen a/c QoS 0 bytes 0$", second.strip()), second
+            assert re.search(r"published +seen a/b QoS 1 id \d+ bytes 3$", first.strip()), first
+            assert re.search(r"published +seen a/c QoS 0$", second.strip()), second
             assert tracing.wait(20) == 0
         finally:
             tracing.kill()

@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from braidmq.admin.desk import Desk, RefusedError
-from braidmq.broker.tracing import Trace, TraceEvent, add_trace, remove_trace
+from braidmq.broker.events import Event
+from braidmq.broker.tracing import Trace, add_trace, remove_trace
 from braidmq.errors import ProtocolError
 from braidmq.topics import validate_filter
 
@@ -28,12 +29,12 @@ class Stream:
         self._desk = desk
         self._broker = desk.broker
         _refuse_wrong(desk, client_id, filter)
-        self._waiting: asyncio.Queue[tuple[float, TraceEvent] | None] = asyncio.Queue(WAITING_MAX)
+        self._waiting: asyncio.Queue[tuple[float, Event] | None] = asyncio.Queue(WAITING_MAX)
         self._lost = 0
         self._is_over = False
         self._trace = Trace(self._note, client_id=client_id or None, filter=filter or None)
 
-    def _note(self, event: TraceEvent) -> None:
+    def _note(self, event: Event) -> None:
         if self._waiting.full():
             self._lost += 1
         else:
@@ -69,11 +70,12 @@ class Stream:
             return b": the broker stops\n\n"
         at_s, event = found
         shown = {"at_s": round(at_s, 6), **msgspec.to_builtins(event)}
+        shown.pop("payload", None)  # how messages go their way is shown, not what they say
         return b"data: " + msgspec.json.encode(shown) + b"\n\n"
 
 
 def _refuse_wrong(desk: Desk, client_id: str, filter: str) -> None:
-    limits, tracer = desk.broker.limits, desk.broker.router.observer
+    limits = desk.broker.limits
     if not client_id and not filter:
         raise RefusedError(400, "client_id or filter is needed")
     if filter:
@@ -81,5 +83,5 @@ def _refuse_wrong(desk: Desk, client_id: str, filter: str) -> None:
             validate_filter(filter, bytes_max=limits.topic_bytes_max, levels_max=limits.topic_levels_max)
         except ProtocolError as error:
             raise RefusedError(400, f"filter: {error.detail}") from error
-    if tracer is not None and len(tracer.traces) >= TRACES_MAX:
+    if len(desk.onlookers) >= TRACES_MAX:
         raise RefusedError(429, f"there are {TRACES_MAX} traces already")

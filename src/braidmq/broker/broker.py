@@ -7,11 +7,20 @@ simulator.
 
 from collections.abc import Callable
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from braidmq.access.verdicts import Admitted, Refused
 from braidmq.broker.access import Gate
+from braidmq.broker.audience import Audience, Heeds, OnFailure
 from braidmq.broker.connection import Connection, Shell
+from braidmq.broker.events import (
+    Authenticated,
+    Disconnected,
+    Observer,
+    SessionEnded,
+    SessionEstablished,
+    WillSent,
+)
 from braidmq.broker.hub import Hub
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.quotas import AddressRates, MeteredConnection
@@ -49,10 +58,12 @@ class Broker:
         gate: Gate,
         make_client_id: Callable[[], str],
         on_closed: Callable[[Connection, str], None] = lambda connection, why: None,
+        on_observer_failure: OnFailure = lambda observer, error: None,
     ) -> None:
         self.limits = limits
         self.gate = gate
         self.hub = Hub(limits, store)
+        self.audience = Audience(self.hub, on_observer_failure)
         self.router = Router(self.hub)
         self.timers = Timers()
         self.retained = RetainedMessages(self.hub)
@@ -79,7 +90,7 @@ class Broker:
         """Somebody has connected."""
         self.hub.now = now
         connection = self._connection_kind(self.hub, self.router, self, shell, peer)
-        connection.takes_fast_lane = self.router.observer is None
+        connection.takes_fast_lane = not self.audience.needs_every_message
         self.connections.add(connection)
         if self._address_rates is not None and not self._address_rates.admits(peer, now):
             self.refused_addresses += 1
@@ -97,6 +108,20 @@ class Broker:
         self.hub.now = now
         for connection in list(self.connections):
             connection.end(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
+
+    def add_observer(self, observer: Observer, heeds: Heeds | None = None) -> None:
+        """Begin to tell somebody what happens; about messages only if `heeds` says so, if it is given."""
+        self.audience.add(observer, heeds)
+        self._choose_lanes()
+
+    def remove_observer(self, observer: Observer) -> None:
+        """Tell it no more; when nobody wants to know of single messages they are fast again."""
+        self.audience.remove(observer)
+        self._choose_lanes()
+
+    def _choose_lanes(self) -> None:
+        for connection in self.connections:
+            connection.takes_fast_lane = not self.audience.needs_every_message
 
     # ---- getting in ----------------------------------------------------------------------------------
 
@@ -127,7 +152,10 @@ class Broker:
 
     def establish(self, connection: Connection, packet: Connect, authentication_data: bytes | None) -> None:
         """The client is admitted: find or make its session, answer, and send what waits."""
-        client_id = packet.client_id or self._make_client_id()
+        client_id = connection.client_id = packet.client_id or self._make_client_id()
+        if self.hub.audience is not None:
+            admitted = Authenticated(client_id=client_id, peer=connection.peer, user=connection.user)
+            self.hub.audience.tell(admitted)
         keep_alive_s = self._keep_alive(packet)
         properties = self._connack_properties(packet, client_id, keep_alive_s, authentication_data)
         connection.check_fits(Connack(False, ReasonCode.SUCCESS, properties))
@@ -136,8 +164,12 @@ class Broker:
         self._adopt_wishes(session, packet)
         connection.keep_alive(keep_alive_s)
         self.answer(connection, Connack(is_resumed, ReasonCode.SUCCESS, properties))
-        if self.router.observer is not None:
-            self.router.observer.connected(connection, is_resumed)
+        if self.hub.audience is not None:
+            self.hub.audience.tell(
+                SessionEstablished(
+                    client_id=client_id, peer=connection.peer, user=connection.user, is_resumed=is_resumed
+                )
+            )
         receive_maximum = packet.properties.receive_maximum or UINT16_CEILING
         session.attach(connection, min(receive_maximum, self.limits.inflight_max))
 
@@ -149,7 +181,7 @@ class Broker:
             self._take_over(session, ends=packet.clean_start)
             session = self.sessions.get(client_id)  # taking over may have ended it
         if session is not None and packet.clean_start:  # [MQTT-3.1.2-4]
-            self.end_session(session)
+            self.end_session(session, "replaced")
             session = None
         if session is not None:
             self._resume(session)
@@ -226,8 +258,9 @@ class Broker:
         self.connections.discard(connection)
         self._watched_outlets.discard(connection)
         session = connection.session
-        if was_open and self.router.observer is not None:
-            self.router.observer.disconnected(session.client_id, why)
+        if was_open and self.hub.audience is not None:
+            gone = Disconnected(client_id=session.client_id, peer=connection.peer, why=why)
+            self.hub.audience.tell(gone)
         if was_open and session.outlet is connection:
             session.detach()
             self.settle_absence(session)
@@ -237,7 +270,7 @@ class Broker:
         """The client has gone: send its will and end its session, now or when it is time."""
         now = self.hub.now
         if session.expiry_s == 0:
-            self.end_session(session)
+            self.end_session(session, "not_kept")
             return
         self.remember(session, AWAY, now)
         will_due_s = now + session.will.delay_s if session.will is not None else 0.0
@@ -253,22 +286,28 @@ class Broker:
                 session.will_timer = self.timers.set(will_due_s, lambda: self.send_will(session))
         if session.expiry_s != inf:
             due_s = away_since_s + session.expiry_s
-            session.expiry_timer = self.timers.set(due_s, lambda: self.end_session(session))
+            session.expiry_timer = self.timers.set(due_s, lambda: self.end_session(session, "expired"))
 
     def send_will(self, session: Session) -> None:
         will, session.will, session.will_timer = session.will, None, None
         assert will is not None
         self._note_will(session, 0.0)
         topic = will.topic.decode()
-        if self.gate.checks_topics and not self.gate.may_publish(session.owner, session.client_id, topic):
-            self.hub.count_drop("not_authorized")
-            return
         message = will.message(session.client_id, self.hub.now)
+        if self.gate.checks_topics and not self.gate.may_publish(session.owner, session.client_id, topic):
+            self.hub.count_drop("not_authorized", message)
+            return
+        if self.hub.audience is not None:
+            self.hub.audience.tell(
+                WillSent(
+                    client_id=session.client_id, topic=topic, qos=will.qos, payload_bytes=len(will.payload)
+                )
+            )
         if message.retain:
             self.retained.keep(message)  # a will that can't be retained is still delivered
         self.router.publish(message, session)
 
-    def end_session(self, session: Session) -> None:
+    def end_session(self, session: Session, why: Literal["expired", "replaced", "not_kept"]) -> None:
         """The session is over: nothing of it remains, but its will is sent and its group's work goes on."""
         for timer in (session.expiry_timer, session.will_timer):
             if timer is not None:
@@ -281,6 +320,8 @@ class Broker:
         session.subscriptions.clear()
         del self.sessions[session.client_id]
         self.remember(session, SESSION_ENDED)
+        if self.hub.audience is not None:
+            self.hub.audience.tell(SessionEnded(client_id=session.client_id, why=why))
         for message, target in session.abandon():
             target.group.redeliver(message)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from braidmq.access.verdicts import Admitted, Challenge, Pending, Refused, Verdict, Visitor
 from braidmq.broker.access import Exchange
+from braidmq.broker.events import Authenticated, ConnectReceived, ConnectRefused
 from braidmq.broker.lane import Lane
 from braidmq.broker.message import Message
 from braidmq.broker.outlet import Outlet
@@ -128,6 +129,18 @@ class Connection(Lane):
 
     def _connect(self, packet: Connect) -> None:
         self.connect = packet
+        self.client_id = packet.client_id or None
+        if self.hub.audience is not None:
+            self.hub.audience.tell(
+                ConnectReceived(
+                    client_id=packet.client_id,
+                    peer=self.peer,
+                    protocol=packet.version,
+                    username=packet.username,
+                    clean_start=packet.clean_start,
+                    keep_alive_s=packet.keep_alive_s,
+                )
+            )
         self._speak_as_told(packet)
         self.broker.check_connect(packet)
         method = packet.properties.authentication_method
@@ -205,6 +218,9 @@ class Connection(Lane):
         if user != self.user:
             raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "re-authentication as somebody else")
         self.exchange = None
+        if self.hub.audience is not None:
+            again = Authenticated(client_id=self.session.client_id, peer=self.peer, user=user)
+            self.hub.audience.tell(again)
         self.send(Auth(ReasonCode.SUCCESS, self._auth_properties(data)))
 
     def _admitted(self, user: str | None, data: bytes | None) -> None:
@@ -253,9 +269,9 @@ class Connection(Lane):
         self.close(detail)
 
     def _refuse_connect(self, reason: int, detail: str) -> None:
-        if self.router.observer is not None:
-            client_id = self.connect.client_id if self.connect is not None else None
-            self.router.observer.connect_refused(client_id, reason, detail)
+        if self.hub.audience is not None:
+            refused = ConnectRefused(client_id=self.client_id, peer=self.peer, reason=reason, why=detail)
+            self.hub.audience.tell(refused)
         # MQTT 3 has words for few refusals; a malformed CONNECT is answered by closing [MQTT-3.1.4-1].
         if self.version == V5:
             if self.fits(CONNACK_BYTES):

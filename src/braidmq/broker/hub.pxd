@@ -7,6 +7,7 @@ cdef enum Drop:
     DROP_NOT_AUTHORIZED      # the publisher may not publish there
     DROP_SESSION_ENDED       # still queued when the session ended
     DROP_REJECTED            # the receiver answered with a reason of 0x80 or more
+    DROP_AWAY                # QoS 0, and the client is not connected
     DROP_KINDS
 
 
@@ -18,6 +19,8 @@ cdef class Hub:
     cdef readonly list held_outlets         # outlets that hold bytes back until the turn's records are kept
     cdef readonly bint holding              # acks and QoS 1/2 deliveries wait for the store
     cdef readonly object store
+    cdef public object audience             # the Audience, while somebody looks on; else None
+    cdef public object message_audience     # the same, while somebody wants to know of single messages
 
     # Limits that the hot path reads, as C values.
     cdef Py_ssize_t packet_bytes_max
@@ -31,9 +34,13 @@ cdef class Hub:
 
     cdef long long publishes_received
     cdef long long publishes_sent
+    cdef long long others_received          # packets that are no PUBLISH
+    cdef long long others_sent
     cdef long long bytes_received
     cdef long long bytes_sent
     cdef long long dropped[DROP_KINDS]
 
     cdef inline void drop(self, Drop reason, long long count) noexcept:
         self.dropped[<int>reason] += count
+
+    cdef int drop_message(self, Drop reason, object message, str client_id) except -1

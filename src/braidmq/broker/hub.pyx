@@ -17,6 +17,7 @@ DROP_NAMES = (
     "not_authorized",
     "session_ended",
     "rejected",
+    "away",
 )
 
 
@@ -52,15 +53,24 @@ cdef class Hub:
         for outlet, taken in held:
             outlet.release_held(taken)
 
-    def count_drop(self, str reason not None, long long count=1):
-        """Count messages that the control plane dropped, under one of `DROP_NAMES`."""
-        self.dropped[DROP_NAMES.index(reason)] += count
+    cdef int drop_message(self, Drop reason, object message, str client_id) except -1:
+        """Count a message that does not reach `client_id` (None: nobody), and tell who looks on."""
+        self.dropped[<int>reason] += 1
+        if self.message_audience is not None:
+            self.message_audience.dropped(message, client_id, DROP_NAMES[<int>reason])
+        return 0
+
+    def count_drop(self, str reason not None, message, str client_id=None):
+        """As `drop_message`, for the control plane; `reason` is one of `DROP_NAMES`."""
+        self.drop_message(<Drop><int>DROP_NAMES.index(reason), message, client_id)
 
     def counters(self):
         """All counters by name, as of now."""
         counts = {
             "publishes_received": self.publishes_received,
             "publishes_sent": self.publishes_sent,
+            "packets_received": self.publishes_received + self.others_received,
+            "packets_sent": self.publishes_sent + self.others_sent,
             "bytes_received": self.bytes_received,
             "bytes_sent": self.bytes_sent,
         }

@@ -55,7 +55,7 @@ cdef class Lane(Outlet):
     cdef int distribute(self, Message message) except -1
     cdef int answer(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1
     cdef bytes resolve_topic(self, Incoming* incoming, unsigned int alias)
-    cdef bint may_publish_to(self, bytes topic) except -1
+    cdef bint may_publish_to(self, Message message) except -1
     cdef Py_ssize_t take_in(self, const unsigned char* data, Py_ssize_t size) except -1
     cdef int pong(self) except -1
     cdef bint settled(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1

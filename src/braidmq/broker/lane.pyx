@@ -15,7 +15,7 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
-from braidmq.broker.hub cimport DROP_NOT_AUTHORIZED, Hub
+from braidmq.broker.hub cimport DROP_AWAY, DROP_NOT_AUTHORIZED, Hub
 from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, translate_frames, uint16
 from braidmq.broker.message cimport Message, new_message
 from braidmq.broker.outlet cimport TAKEN_FULL, Forwarded, Outlet
@@ -65,13 +65,6 @@ cdef enum:
 cdef unsigned char _scratch[SCRATCH_BYTES]
 cdef object _scratch_view = PyMemoryView_FromMemory(<char*>_scratch, SCRATCH_BYTES, PyBUF_WRITE)
 cdef object _wide_scratch_view = _scratch_view[:WIDE_SCRATCH_BYTES]
-
-
-cdef bint forbid(Lane lane, bytes topic) except -1:
-    lane.hub.drop(DROP_NOT_AUTHORIZED, 1)
-    if lane.router.observer is not None:
-        lane.router.observer.forbidden(lane.session.client_id, topic)
-    return False
 
 
 cdef class Lane(Outlet):
@@ -223,16 +216,23 @@ cdef class Lane(Outlet):
         cdef unsigned char first = frame[0]
         cdef const unsigned char* body = frame + header_bytes
         cdef Py_ssize_t body_bytes = frame_bytes - header_bytes
+        if self.is_open and first == 0x30 and self.takes_fast_lane and self.extend_run(
+            frame, header_bytes, frame_bytes
+        ):
+            return 0
+        if self.hub.message_audience is not None:
+            self.hub.message_audience.packet_read(self.client_id, first, frame_bytes)
         if self.is_open:
-            if first == 0x30 and self.takes_fast_lane and self.extend_run(frame, header_bytes, frame_bytes):
-                return 0
             if first >> 4 == PUBLISH:
                 self.end_run()
                 return self.publish_general(first, body, body_bytes)
+            self.hub.others_received += 1
             if self.acknowledged(first, body, body_bytes):
                 return 0
             if first == PINGREQ and body_bytes == 0:
                 return self.pong()
+        else:
+            self.hub.others_received += 1
         self.end_run()
         self.slow_packets_left -= 1
         if self.slow_packets_left == 0:
@@ -330,6 +330,7 @@ cdef class Lane(Outlet):
         cdef const unsigned char* end = frames + size
         cdef unsigned int body_bytes = 0
         if outlet is None:
+            self.hub.drop(DROP_AWAY, count)
             return 0
         # Translation adds a byte to the body, and perhaps one to the length before it.
         if (len(target.identifiers) == 0 and outlet.alias_max == 0
@@ -374,11 +375,14 @@ cdef class Lane(Outlet):
         cursor[0] = PINGRESP
         cursor[1] = 0
         self.out.tail += 2
+        self.hub.others_sent += 1
+        if self.hub.message_audience is not None:
+            self.hub.message_audience.packet_sent(self.client_id, PINGRESP, 2)
         return self.mark()
 
     cdef bint settled(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1:
-        if self.router.observer is not None:
-            self.router.observer.acknowledged(self.session, first, packet_id, reason)
+        if self.hub.message_audience is not None:
+            self.hub.message_audience.acknowledged(self.session, first, packet_id, reason)
         if first == PUBACK:
             self.session.puback(packet_id, reason)
         elif first == PUBREC:
@@ -404,8 +408,8 @@ cdef class Lane(Outlet):
         read_publish(first, body, body_bytes, self.is_v5, &incoming)
         message = self.read_message(&incoming)
         self.hub.publishes_received += 1
-        if self.router.observer is not None and self.router.observer.heeds(message):
-            self.router.observer.received(message, incoming.packet_id)
+        if self.hub.message_audience is not None:
+            self.hub.message_audience.published(message, incoming.packet_id)
         if message.qos == 0:
             return self.take_qos0(message)
         if message.qos == 1:
@@ -467,9 +471,11 @@ cdef class Lane(Outlet):
             raise ProtocolError(TOPIC_NAME_INVALID, "the topic is longer or deeper than this broker accepts")
         return 0
 
-    cdef bint may_publish_to(self, bytes topic) except -1:
+    cdef bint may_publish_to(self, Message message) except -1:
+        cdef bytes topic = message.topic
         if PyBytes_AS_STRING(topic)[0] == DOLLAR and topic.startswith(b"$SYS/"):  # the broker's own
-            return forbid(self, topic)
+            self.hub.drop_message(DROP_NOT_AUTHORIZED, message, None)
+            return False
         if self.rights is None:
             return True
         allowed = self.rights.get(topic)
@@ -477,16 +483,18 @@ cdef class Lane(Outlet):
             if len(self.rights) >= RIGHTS_CACHED_MAX:
                 self.rights.clear()
             allowed = self.rights[topic] = bool(self.may_publish(topic))
-        return True if allowed else forbid(self, topic)
+        if not allowed:
+            self.hub.drop_message(DROP_NOT_AUTHORIZED, message, None)
+        return allowed
 
     cdef int take_qos0(self, Message message) except -1:
-        if self.may_publish_to(message.topic):
+        if self.may_publish_to(message):
             self.distribute(message)
         return 0
 
     cdef int take_qos1(self, Message message, unsigned int packet_id) except -1:
         self.begin_answer()
-        if not self.may_publish_to(message.topic):
+        if not self.may_publish_to(message):
             return self.answer(PUBACK, packet_id, NOT_AUTHORIZED)
         return self.answer(PUBACK, packet_id, self.distribute(message))
 
@@ -496,7 +504,7 @@ cdef class Lane(Outlet):
             # [MQTT-4.3.3-10] a repetition: answered again, never distributed again
             return self.acknowledge(PUBREC, packet_id, 0)
         self.begin_answer()
-        if not self.may_publish_to(message.topic):
+        if not self.may_publish_to(message):
             return self.answer(PUBREC, packet_id, NOT_AUTHORIZED)
         reason = self.distribute(message)
         if reason < 0x80:
@@ -519,6 +527,7 @@ cdef class Lane(Outlet):
             raise ProtocolError(reason, "the message was refused")
         if reason >= 0x80 and self.hub.store.is_failing:
             # A refusal promises nothing, and what is held may be held for long.
+            self.hub.others_sent += 1
             self.out.write(bytes((first, 3, packet_id >> 8, packet_id & 0xFF, reason)))
             return self.mark()
         if self.hub.holding and first == PUBACK:

@@ -54,12 +54,18 @@ cdef class Outlet:
 
     def send(self, packet):
         """Send a packet that promises nothing."""
-        self.out.write(self._encoded(packet))
+        self._write(self.out, self._encoded(packet))
         self.mark()
 
     def promise(self, packet):
         """Send a packet that may leave only after this turn's records are kept."""
-        self.promises().write(self._encoded(packet))
+        self._write(self.promises(), self._encoded(packet))
+
+    def _write(self, ByteBuffer out, bytes encoded):
+        out.write(encoded)
+        self.hub.others_sent += 1
+        if self.hub.message_audience is not None:
+            self.hub.message_audience.packet_sent(self.client_id, encoded[0], len(encoded))
 
     def check_fits(self, packet):
         """Raise ProtocolError if the client does not accept a packet of that size."""
@@ -93,6 +99,9 @@ cdef class Outlet:
         if with_reason:
             cursor[4] = <unsigned char>reason
         out.tail += 5 if with_reason else 4
+        self.hub.others_sent += 1
+        if self.hub.message_audience is not None:
+            self.hub.message_audience.answered(self.client_id, first, packet_id, reason, 5 if with_reason else 4)
         return 0
 
     # ---- holding -------------------------------------------------------------------------------------
@@ -136,7 +145,7 @@ cdef class Outlet:
         cdef Py_ssize_t pending = self.pending_bytes()
         cdef Py_ssize_t limit = self.hub.output_bytes_max
         if pending >= limit and (self.impatient or pending > 2 * limit):
-            self.hub.drop(DROP_SLOW_SUBSCRIBER, 1)
+            self.hub.drop_message(DROP_SLOW_SUBSCRIBER, message, self.client_id)
             return DROPPED
         if not self.publish(self.out, message, 0, retain, False, 0, identifiers):
             return DROPPED
@@ -150,9 +159,10 @@ cdef class Outlet:
         """Append a PUBLISH; False if it was dropped (and counted) because it is too old or too large."""
         cdef int alias = 0
         cdef bint topic_known = False
+        cdef Py_ssize_t size
         # A delivery that has begun is finished, however long that takes [MQTT-4.3.3-7].
         if message.expires_at_s and self.hub.now >= message.expires_at_s and not dup:
-            self.hub.drop(DROP_EXPIRED, 1)  # [MQTT-3.3.2-5]
+            self.hub.drop_message(DROP_EXPIRED, message, self.client_id)  # [MQTT-3.3.2-5]
             return False
         # A held frame may leave after a later unheld one, so only frames sent at once may define an alias.
         if self.alias_max and not self.hub.holding:
@@ -162,11 +172,14 @@ cdef class Outlet:
         ) > self.client_packet_bytes_max:
             if alias and not topic_known:
                 del self.aliases[message.topic]
-            self.hub.drop(DROP_PACKET_TOO_LARGE, 1)  # [MQTT-3.1.2-25]
+            self.hub.drop_message(DROP_PACKET_TOO_LARGE, message, self.client_id)  # [MQTT-3.1.2-25]
             return False
+        size = out.size()
         write_publish(out, message, self.is_v5, qos, retain, dup, packet_id, identifiers, alias, topic_known,
                       self.hub.now)
         self.hub.publishes_sent += 1
+        if self.hub.message_audience is not None:
+            self.hub.message_audience.delivered(message, self.client_id, qos, packet_id, dup, out.size() - size)
         return True
 
     cdef int alias_for(self, bytes topic, bint* known) except -1:

@@ -3,6 +3,7 @@
 import heapq
 from typing import Final
 
+from braidmq.broker.events import Retained
 from braidmq.broker.hub import Hub
 from braidmq.broker.message import Message
 from braidmq.store.records import RETAINED
@@ -30,6 +31,7 @@ class RetainedMessages:
         if not message.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
             if former is not None:
                 self._remove(message.topic, former)
+                self._tell(message)
             return True
         if not self._has_room(message, former):
             return False
@@ -40,6 +42,7 @@ class RetainedMessages:
         if message.expires_at_s:
             heapq.heappush(self._expiries, (message.expires_at_s, message.topic))
         self._remember(message.topic, message)
+        self._tell(message)
         return True
 
     def keep_own(self, message: Message) -> None:
@@ -94,6 +97,17 @@ class RetainedMessages:
         self._tree.pop(topic)
         self.held_bytes -= _size(message)
         self._remember(topic, None)
+
+    def _tell(self, message: Message) -> None:
+        if self._hub.audience is not None:
+            self._hub.audience.tell(
+                Retained(
+                    topic=message.topic.decode(),
+                    publisher=message.publisher,
+                    qos=message.qos,
+                    payload_bytes=len(message.payload),
+                )
+            )
 
     def _remember(self, topic: bytes, message: Message | None) -> None:
         if self._hub.journal is not None:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from braidmq.broker.access import Gate
+from braidmq.broker.events import Unsubscribed
 from braidmq.broker.session import Session
 from braidmq.store.records import UNSUBSCRIBED
+from braidmq.wire import ReasonCode
 
 if TYPE_CHECKING:
     from braidmq.broker.broker import Broker
@@ -47,5 +49,10 @@ def recheck(broker: "Broker", session: Session) -> None:
             del session.subscriptions[filter]
             broker.router.unsubscribe(subscription)
             broker.remember(session, UNSUBSCRIBED, filter)
+            if broker.hub.audience is not None:
+                revoked = Unsubscribed(
+                    client_id=session.client_id, filter=filter, reason=ReasonCode.NOT_AUTHORIZED
+                )
+                broker.hub.audience.tell(revoked)
     for message, target in session.forget(lambda topic: may_read(gate, session, topic)):
         target.group.redeliver(message)

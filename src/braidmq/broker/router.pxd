@@ -58,9 +58,7 @@ cdef class Router:
     cdef Py_ssize_t cache_max
     cdef long long last_revision
     cdef Outlet full_outlet
-    cdef public object observer              # a Tracer that is told what happens, or None
 
-    cdef Outcome deliver_observed(self, Target target, Message message) except *
     cdef Fanout find(self, bytes topic)
     cdef int route(self, Message message, Session publisher) except -1
     cdef int deliver_all(self, Fanout fanout, Message message, Session publisher) except -1

@@ -3,7 +3,6 @@ from collections.abc import Callable
 from braidmq.broker.hub import Hub
 from braidmq.broker.message import Message
 from braidmq.broker.session import Session, Target
-from braidmq.broker.tracing import Tracer
 from braidmq.topics import FilterTrie
 
 class Subscription:
@@ -63,7 +62,6 @@ class Fanout:
     def groups(self) -> list[Group]: ...
 
 class Router:
-    observer: Tracer | None
     def __init__(self, hub: Hub) -> None: ...
     @property
     def trie(self) -> FilterTrie: ...

@@ -97,6 +97,8 @@ cdef class Group:
         cdef Target member = self.choose(message.qos)
         if member is None:
             return NOT_DELIVERED
+        if member.session.hub.message_audience is not None:
+            member.session.hub.message_audience.selected(message, member.session.client_id, self.name)
         return member.session.deliver(message, member, message.retain and member.retain_as_published)
 
     def redeliver(self, Message message not None):
@@ -261,9 +263,7 @@ cdef class Router:
         """Deliver to everybody; which bits of Routed hold. QoS 2 goes to all or, if one can't keep it, to none."""
         cdef Fanout fanout = self.find(message.topic)
         if message.qos == 2 and not self.can_keep(fanout, message, publisher):
-            self.hub.drop(DROP_QUEUE_FULL, 1)
-            if self.observer is not None:
-                self.observer.refused(message, "queue_full")
+            self.hub.drop_message(DROP_QUEUE_FULL, message, None)
             return ROUTED_MATCHED | ROUTED_REFUSED
         return self.deliver_all(fanout, message, publisher)
 
@@ -272,18 +272,13 @@ cdef class Router:
         cdef Group group
         cdef int result = 0
         cdef Outcome outcome
-        cdef bint traced = self.observer is not None
-        cdef bint heeded = traced and self.observer.heeds(message)
         for target in fanout.targets:
             if target.spares_publisher and target.session is publisher:
                 target = target.own  # [MQTT-3.8.3-3] No Local
                 if target is None:
                     continue
             result |= ROUTED_MATCHED
-            if traced and (heeded or target.session.client_id in self.observer.clients):
-                outcome = self.deliver_observed(target, message)
-            else:
-                outcome = target.session.deliver(message, target, message.retain and target.retain_as_published)
+            outcome = target.session.deliver(message, target, message.retain and target.retain_as_published)
             if outcome == REFUSED:
                 result |= ROUTED_REFUSED
             elif outcome == DELIVERED_FULL:
@@ -291,22 +286,9 @@ cdef class Router:
                 self.full_outlet = target.session.outlet
         for group in fanout.groups:
             result |= ROUTED_MATCHED
-            if heeded or (traced and self.observer.clients):
-                target = group.choose(message.qos)
-                outcome = NOT_DELIVERED if target is None else self.deliver_observed(target, message)
-            else:
-                outcome = group.deliver(message)
-            if outcome == REFUSED:
+            if group.deliver(message) == REFUSED:
                 result |= ROUTED_REFUSED
         return result
-
-    cdef Outcome deliver_observed(self, Target target, Message message) except *:
-        """As `Session.deliver`, with somebody who looks on."""
-        cdef Outcome outcome
-        self.observer.delivering(target.session)
-        outcome = target.session.deliver(message, target, message.retain and target.retain_as_published)
-        self.observer.delivered(message, target.session, target.group)
-        return outcome
 
     cdef bint can_keep(self, Fanout fanout, Message message, Session publisher) except -1:
         cdef Target target

@@ -12,7 +12,9 @@ Retained messages for a new subscription are replayed at the client's pace from 
 from collections import deque
 from math import inf
 
-from braidmq.broker.hub cimport DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_REJECTED, DROP_SESSION_ENDED, Hub
+from braidmq.broker.hub cimport (
+    DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_REJECTED, DROP_SESSION_ENDED, Hub,
+)
 from braidmq.broker.inflight cimport AWAITS_PUBACK, AWAITS_PUBCOMP, AWAITS_PUBREC, Inflight, Slot
 from braidmq.broker.message cimport Message
 from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded, Outlet
@@ -107,6 +109,7 @@ cdef class Session:
         cdef Forwarded forwarded
         if qos == 0:
             if self.outlet is None:
+                self.hub.drop_message(DROP_AWAY, message, self.client_id)
                 return NOT_DELIVERED
             forwarded = self.outlet.send_qos0(message, retain, target.identifiers)
             if forwarded == DROPPED:
@@ -131,7 +134,7 @@ cdef class Session:
         cdef Delivery delivery
         cdef Py_ssize_t cost = message.cost()
         if self.is_full(cost):
-            self.hub.drop(DROP_QUEUE_FULL, 1)
+            self.hub.drop_message(DROP_QUEUE_FULL, message, self.client_id)
             return REFUSED
         if self.queue is None:
             self.queue = deque()
@@ -147,6 +150,9 @@ cdef class Session:
         if self.is_remembered:
             self.hub.journal.append((QUEUED, self.client_id, self.last_sequence, message, qos, retain,
                                      target.identifiers, target.group))
+        if self.hub.message_audience is not None:
+            why = "the client is away" if self.outlet is None else "the client is behind"
+            self.hub.message_audience.queued(message, self.client_id, None, why)
         return DELIVERED
 
     cdef bint send(self, Message message, Target target, int qos, bint retain,
@@ -225,8 +231,9 @@ cdef class Session:
 
     cdef int finish(self, Slot* slot, unsigned int reason) except -1:
         cdef unsigned long long sequence = slot.sequence
-        if reason >= 0x80:
-            self.hub.drop(DROP_REJECTED, 1)  # [MQTT-4.8.2-6] nobody else gets it either
+        if reason >= 0x80 and slot.stage != AWAITS_PUBCOMP:
+            # [MQTT-4.8.2-6] nobody else gets it either
+            self.hub.drop_message(DROP_REJECTED, <object>slot.message, self.client_id)
         self.inflight.remove(slot)
         if self.outstanding:
             self.outstanding -= 1
@@ -319,6 +326,13 @@ cdef class Session:
                           1 if slot.stage == AWAITS_PUBACK else 2, slot.retain != 0, slot.sequence))
         return found
 
+    def under_way(self, unsigned int packet_id):
+        """What was sent under an id and isn't finished: (qos, message or None once received); or None."""
+        cdef Slot* slot = self.inflight.find(packet_id)
+        if slot == NULL:
+            return None
+        return 1 if slot.stage == AWAITS_PUBACK else 2, <object>slot.message
+
     # ---- rights --------------------------------------------------------------------------------------
 
     def forget(self, may_read):
@@ -330,7 +344,6 @@ cdef class Session:
         cdef Delivery delivery
         cdef Target target
         movable = []
-        dropped = 0
         kept = deque()
         for delivery in self.queue or ():
             if may_read(delivery.message.topic):
@@ -341,18 +354,17 @@ cdef class Session:
             if delivery.target.group is not None:
                 movable.append((delivery.message, delivery.target))
             else:
-                dropped += 1
+                self.hub.drop_message(DROP_NOT_AUTHORIZED, delivery.message, self.client_id)
         self.queue = kept or None
         for packet_id in self.inflight.in_order() if self.outlet is None else ():
             slot = self.inflight.find(packet_id)
             if slot.stage == AWAITS_PUBCOMP or may_read((<Message>slot.message).topic):
                 continue
             sequence = slot.sequence
+            self.hub.drop_message(DROP_NOT_AUTHORIZED, <object>slot.message, self.client_id)
             self.inflight.remove(slot)
             self.settle(sequence)
-            dropped += 1
         self.replay = deque([waiting for waiting in self.replay or () if may_read(waiting[0].topic)]) or None
-        self.hub.drop(DROP_NOT_AUTHORIZED, dropped)
         return movable
 
     # ---- the end -------------------------------------------------------------------------------------
@@ -366,21 +378,19 @@ cdef class Session:
         cdef Delivery delivery
         cdef Target target
         movable = []
-        lost = 0
         for packet_id in self.inflight.in_order():
             slot = self.inflight.find(packet_id)
             target = <Target>slot.target
             if slot.stage == AWAITS_PUBACK and target.group is not None:
                 movable.append((<Message>slot.message, target))
             elif slot.stage != AWAITS_PUBCOMP:
-                lost += 1
+                self.hub.drop_message(DROP_SESSION_ENDED, <object>slot.message, self.client_id)
             self.inflight.remove(slot)
         for delivery in self.queue or ():
             if delivery.target.group is not None:
                 movable.append((delivery.message, delivery.target))
             else:
-                lost += 1
-        self.hub.drop(DROP_SESSION_ENDED, lost)
+                self.hub.drop_message(DROP_SESSION_ENDED, delivery.message, self.client_id)
         self.queue = None
         self.queue_bytes = 0
         return movable

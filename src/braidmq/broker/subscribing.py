@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from braidmq.broker.events import Subscribed, SubscribeReceived, Unsubscribed
 from braidmq.broker.rights import may_read
 from braidmq.broker.router import Subscription
 from braidmq.errors import ProtocolError
@@ -17,6 +18,10 @@ SHARED_PREFIX = "$share/"
 
 
 def subscribe(connection: "Connection", packet: Subscribe) -> None:
+    audience = connection.hub.audience
+    if audience is not None:
+        wanted = tuple(request.filter for request in packet.subscriptions)
+        audience.tell(SubscribeReceived(client_id=connection.session.client_id, filters=wanted))
     identifiers = packet.properties.subscription_identifiers
     identifier = identifiers[0] if identifiers else 0
     reasons = []
@@ -30,9 +35,10 @@ def subscribe(connection: "Connection", packet: Subscribe) -> None:
             reasons.append(subscription.qos)
             added.append((subscription, is_new))
     connection.broker.answer(connection, Suback(packet.packet_id, tuple(reasons)))  # [MQTT-3.8.4-6]
-    if connection.router.observer is not None:
+    if audience is not None:
+        client_id = connection.session.client_id
         for request, reason in zip(packet.subscriptions, reasons, strict=True):
-            connection.router.observer.subscribed(connection.session.client_id, request.filter, reason)
+            audience.tell(Subscribed(client_id=client_id, filter=request.filter, reason=reason))
     for subscription, is_new in added:
         _send_retained(connection, subscription, is_new)
 
@@ -89,9 +95,11 @@ def _send_retained(connection: "Connection", subscription: Subscription, is_new:
 def unsubscribe(connection: "Connection", packet: Unsubscribe) -> None:
     reasons = tuple(_remove(connection, filter) for filter in packet.filters)
     connection.broker.answer(connection, Unsuback(packet.packet_id, reasons))
-    if connection.router.observer is not None:
+    if connection.hub.audience is not None:
+        client_id = connection.session.client_id
         for filter, reason in zip(packet.filters, reasons, strict=True):
-            connection.router.observer.unsubscribed(connection.session.client_id, filter, reason)
+            unsubscribed = Unsubscribed(client_id=client_id, filter=filter, reason=reason)
+            connection.hub.audience.tell(unsubscribed)
 
 
 def _remove(connection: "Connection", filter: str) -> int:

@@ -94,18 +94,25 @@ def in_words(event: dict[str, Any]) -> str:
     if "lost" in event:
         return f"... {event['lost']} events were not shown: more happened than could be sent here"
     at = datetime.fromtimestamp(event["at_s"]).strftime("%H:%M:%S.%f")[:-3]
-    words = [at, f"{event['kind']:<12}", event.get("client_id") or "-"]
+    kind, publisher = event["kind"], event.get("publisher")
+    who = publisher if kind in PUBLISHER_KINDS else event.get("client_id")
+    words = [at, f"{kind.replace('_', ' '):<19}", who or "-"]
     words += [event[key] for key in ("topic", "filter") if key in event]
-    if event.get("publisher") not in (None, event.get("client_id")):
-        words.append(f"from {event['publisher']}")
+    if publisher not in (None, who):
+        words.append(f"from {publisher}")
     if "group" in event:
         words.append(f"of group {event['group']}")
-    words += [f"{name} {event[key]}" for key, name in NUMBERS.items() if key in event]
+    if kind in MESSAGE_KINDS:
+        words.append(f"QoS {event.get('qos', 0)}")
+    words += [f"{name} {event[key]}" for key, name in NAMED.items() if key in event]
+    words += [text for key, text in FLAGS.items() if event.get(key)]
     if event.get("reason"):
         words.append(f"reason 0x{event['reason']:02X}")
-    if "why" in event:
-        words.append(f"({event['why']})")
-    return " ".join(words)
+    why = event.get("why", event.get("packet"))
+    return " ".join([*words, f"({why})"] if why else words)
 
 
-NUMBERS: Final = {"qos": "QoS", "packet_id": "id", "payload_bytes": "bytes"}
+NAMED: Final = {"packet_id": "id", "payload_bytes": "bytes", "peer": "at"}
+FLAGS: Final = {"retain": "to be retained", "is_repeated": "again", "is_resumed": "to the session it had"}
+PUBLISHER_KINDS: Final = frozenset({"published", "retained"})  # what somebody does, not what is done to it
+MESSAGE_KINDS: Final = frozenset({"published", "delivered", "queued", "dropped", "will_sent"})
