@@ -30,6 +30,13 @@ from braidmq.wire import (
     decode,
     encode,
 )
+from braidmq.wire.pingreq import (
+    PINGREQ_FIRST_BYTE,
+    STATUS_BY_PING,
+    STATUS_PING_PROPERTY,
+    decode_pingreq_body,
+)
+from braidmq.wire.status import StatusReport, parse_status
 
 
 class ModelServer:
@@ -41,6 +48,7 @@ class ModelServer:
         self.connects: list[Connect] = []
         self.subscribes: list[Subscribe] = []
         self.received: list[Packet] = []
+        self.reports: list[StatusReport] = []  # in extended PINGREQs
         self.subscriptions: dict[str, Subscription] = {}
         self.has_session = False
         self.unreleased: set[int] = set()  # QoS 2 from the client: taken, not released
@@ -73,6 +81,9 @@ class ModelServer:
     def receive(self, data: bytes) -> None:
         self._reader.feed(data)
         for first_byte, body in self._reader.frames():
+            if first_byte == PINGREQ_FIRST_BYTE and body:
+                self._on_status(body)
+                continue
             packet = decode(first_byte, body, self.version)
             self.received.append(packet)
             getattr(self, f"_on_{type(packet).__name__.lower()}")(packet)
@@ -116,6 +127,16 @@ class ModelServer:
         for packet_id, message in list(self.in_flight.items()):
             self._send_publish(packet_id, message, dup=True)
         self._pump()
+
+    def _on_status(self, body: bytes) -> None:
+        agreed = (STATUS_PING_PROPERTY, STATUS_BY_PING)
+        asked = self.connects[-1].properties.user_properties
+        assert agreed in asked, "a status that the client did not announce"
+        assert agreed in self.told.user_properties, "a status that the server did not want"
+        report = parse_status(decode_pingreq_body(body).payload)
+        assert isinstance(report, StatusReport), report
+        self.reports.append(report)
+        self.send(Pingresp())
 
     def _on_publish(self, packet: Publish) -> None:
         if packet.qos == 0:

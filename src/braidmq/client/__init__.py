@@ -21,7 +21,7 @@ from braidmq.client.errors import (
     SubscribeRefusedError,
     UnsubscribeRefusedError,
 )
-from braidmq.client.options import Authenticator, Options, TlsFiles
+from braidmq.client.options import Authenticator, Options, StatusReporting, TlsFiles
 from braidmq.client.scram import ScramAuthenticator
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "ScramAuthenticator",
     "ServerDisconnectedError",
     "SessionLostError",
+    "StatusReporting",
     "SubscribeRefusedError",
     "TlsFiles",
     "UnsubscribeRefusedError",

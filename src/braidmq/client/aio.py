@@ -25,6 +25,7 @@ from braidmq.client.calls import (
     NO_ANSWER,
     Payload,
     PublishResult,
+    answerable,
     closed_error,
     make_options,
     make_publish,
@@ -76,7 +77,7 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._acknowledge_given()
+            self._finish_given()
         await self.close()
 
     async def close(self, reason: int = 0, properties: Properties = NO_PROPERTIES) -> None:
@@ -262,7 +263,7 @@ class Client:
 
     async def next_batch(self, max_messages: int, max_wait_s: float = 0.0) -> MessageBatch | None:
         """The next messages; None when the client was closed and all are taken."""
-        self._acknowledge_given()
+        self._finish_given()
         while not self.session.queued_messages:
             if self._ended:
                 if self._end_cause is not None:
@@ -272,16 +273,22 @@ class Client:
         if max_wait_s > 0:
             await self._gather(max_messages, max_wait_s)
         batch = self.session.take_batch(max_messages, self)
-        if not self.options.manual_ack:
-            self._given[current_task()] = batch
+        self._given[current_task()] = batch
+        self.session.work_began(batch, asyncio.get_running_loop().time())
         self._regulate()
+        self._watch_status()
         return batch
 
-    def _acknowledge_given(self) -> None:
-        """What this task got last is dealt with."""
+    def _finish_given(self) -> None:
+        """What this task got last is dealt with; what is acknowledged by hand, when that is done."""
         batch = self._given.pop(current_task(), None)
-        if batch is not None:
+        if batch is None:
+            return
+        if self.options.manual_ack:
+            self._finished(len(batch) - answerable(batch), whole_delivery=False)
+        else:
             self.acknowledge(batch)
+            self._finished(len(batch), whole_delivery=True)
 
     async def _arrival(self) -> None:
         self._arrived.clear()
@@ -299,6 +306,27 @@ class Client:
         """What `message.ack()` and `batch.ack()` call."""
         self.session.acknowledge(delivery, reason)
         self._flush_soon()
+        if self.options.manual_ack:
+            self._finished(answerable(delivery), whole_delivery=isinstance(delivery, MessageBatch))
+
+    # -- the status that a shared group's member reports ---------------------------------------------------
+
+    def report(self, queue_depth: int | None, service_time_s: float | None = None) -> None:
+        """For who keeps messages in a queue of his own: its length, and the time that a message takes.
+
+        Both hold until the next call and go out at once; None: the client measures it, as it does by itself.
+        """
+        self.session.tell_status(queue_depth, service_time_s)
+        self._watch_status()
+
+    def _finished(self, messages: int, *, whole_delivery: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        self.session.work_finished(messages, now, whole_delivery=whole_delivery)
+        self._watch_status()
+
+    def _watch_status(self) -> None:
+        if self._link is not None:
+            self._link.watch_status()
 
     # -- the connection -----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ into one scratch buffer per event loop, because the session keeps no more than a
 import asyncio
 import weakref
 from collections.abc import Callable
+from math import inf
 from typing import cast
 
 from braidmq.client.errors import ClientError, ConnectionLostError
@@ -34,6 +35,7 @@ class Link(asyncio.BufferedProtocol):
         self._buffer = _scratch_of(self._loop)
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_s = inf
         self._flush_handle: asyncio.Handle | None = None
         self._abort_timer: asyncio.TimerHandle | None = None
         self._reading = True
@@ -59,6 +61,7 @@ class Link(asyncio.BufferedProtocol):
         self.flush()
         if events:
             self._dispatch(events)
+        self.watch_status()
 
     def pause_writing(self) -> None:
         self.writable.clear()
@@ -123,7 +126,9 @@ class Link(asyncio.BufferedProtocol):
             self._transport.resume_reading()
             self._rearm()
         else:
+            self._session.reading_paused()
             self._transport.pause_reading()
+            self.watch_status()
 
     def close(self) -> None:
         """Ends the connection once what is left to say has been said."""
@@ -150,6 +155,16 @@ class Link(asyncio.BufferedProtocol):
         """One timer: it may be early, because traffic only moves the deadline away; then it is set again."""
         deadline = self._session.deadline(reading=self._reading)
         self._timer = None if deadline is None else self._loop.call_at(deadline, self._tick)
+        self._timer_at_s = inf if deadline is None else deadline
+
+    def watch_status(self) -> None:
+        """Only a status report can become due sooner than was thought: something has changed the queue.
+
+        It leaves by the timer, not at once: whoever takes the messages that have just come goes first.
+        """
+        due_s = self._session.reporter.due_at_s()
+        if due_s is not None and due_s < self._timer_at_s and self._transport is not None:
+            self._rearm()
 
     def _rearm(self) -> None:
         if self._timer is not None:

@@ -21,6 +21,7 @@ from braidmq.client.calls import (
     NO_ANSWER,
     Payload,
     PublishResult,
+    answerable,
     closed_error,
     make_options,
     make_publish,
@@ -73,7 +74,7 @@ class BlockingClient:
     ) -> None:
         if kind is None:
             with self._lock:
-                self._acknowledge_last()
+                self._finish_last()
         self.close()
 
     def open(self) -> None:
@@ -212,10 +213,12 @@ class BlockingClient:
         Without manual_ack, a batch is acknowledged when the next is asked for, or `with` is left in peace.
         """
         with self._lock:
-            self._acknowledge_last()
+            self._finish_last()
             if not self.session.queued_messages:
                 self._check_open()
             try:
+                if self.session.reporter.is_active:
+                    self._turn(time.monotonic())  # what has come meanwhile belongs into the report
                 self._fill(1, None if timeout_s is None else time.monotonic() + timeout_s)
                 if self.session.queued_messages:
                     self._fill(max_messages, time.monotonic() + max_wait_s)
@@ -224,6 +227,7 @@ class BlockingClient:
                 if not self.session.queued_messages:
                     raise
             self._last_batch = self.session.take_batch(max_messages, self)
+            self.session.work_began(self._last_batch, time.monotonic())
             return self._last_batch
 
     def messages(self, timeout_s: float | None = None) -> Iterator[Message]:
@@ -241,13 +245,38 @@ class BlockingClient:
         """What `message.ack()` and `batch.ack()` call. Sends at once what can be sent without waiting."""
         with self._lock:
             self.session.acknowledge(delivery, reason)
+            if self.options.manual_ack:
+                self._finished(answerable(delivery), whole_delivery=isinstance(delivery, MessageBatch))
             if self._link is not None:
                 self._guarded(self._write)
 
-    def _acknowledge_last(self) -> None:
-        if self._last_batch is not None and not self.options.manual_ack:
-            self.session.acknowledge(self._last_batch)
-        self._last_batch = None
+    def report(self, queue_depth: int | None, service_time_s: float | None = None) -> None:
+        """For who keeps messages in a queue of his own: its length, and the time that a message takes.
+
+        Both hold until the next call and go out at once; None: the client measures it, as it does by itself.
+        """
+        with self._lock:
+            self.session.tell_status(queue_depth, service_time_s)
+            if self._link is not None:
+                self._guarded(self._advance)
+
+    def _advance(self) -> None:
+        self.session.advance(time.monotonic(), reading=False)
+        self._write()
+
+    def _finish_last(self) -> None:
+        """The last batch is dealt with; what is acknowledged by hand, when that is done."""
+        batch, self._last_batch = self._last_batch, None
+        if batch is None:
+            return
+        if self.options.manual_ack:
+            self._finished(len(batch) - answerable(batch), whole_delivery=False)
+        else:
+            self.session.acknowledge(batch)
+            self._finished(len(batch), whole_delivery=True)
+
+    def _finished(self, messages: int, *, whole_delivery: bool) -> None:
+        self.session.work_finished(messages, time.monotonic(), whole_delivery=whole_delivery)
 
     def _fill(self, wanted: int, deadline: float | None) -> None:
         """Reads until `wanted` messages are there, the inbox is full, or the time is over."""
@@ -359,8 +388,7 @@ class BlockingClient:
             return None
         try:
             if self._link is not None and self.session.connected:
-                self.session.advance(time.monotonic(), reading=False)
-                self._write()
+                self._advance()
             return self.session.deadline(reading=False)
         except ConnectionLostError:
             return None  # the next call finds out by itself

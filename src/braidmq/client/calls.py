@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from braidmq.client._batch import Message, MessageBatch
 from braidmq.client.errors import ClientClosedError
 from braidmq.client.options import OptionChoices, Options
 from braidmq.errors import ConfigError
 from braidmq.wire import NO_PROPERTIES, Properties, Puback, Pubcomp, Publish, Pubrec, Subscription
+
+QOS0_FLAGS = (0x00, 0x01, 0x08, 0x09)  # with RETAIN and DUP or without
 
 Payload = bytes | bytearray | memoryview | str
 
@@ -37,6 +40,14 @@ def make_subscriptions(filters: Sequence[str | Subscription], qos: int) -> tuple
     if not filters:
         raise ValueError("at least one topic filter is needed")
     return tuple(Subscription(wanted, qos) if isinstance(wanted, str) else wanted for wanted in filters)
+
+
+def answerable(delivery: Message | MessageBatch) -> int:
+    """How many messages of a delivery are acknowledged: those above QoS 0."""
+    if isinstance(delivery, Message):
+        return 1 if delivery.qos else 0
+    flags = delivery.flags
+    return len(flags) - sum(flags.count(qos0) for qos0 in QOS0_FLAGS)
 
 
 def make_options(choices: OptionChoices) -> Options:

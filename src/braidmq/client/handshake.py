@@ -7,6 +7,7 @@ import msgspec
 
 from braidmq.client.errors import AuthenticationFailedError
 from braidmq.client.options import PACKET_BYTES_CEILING, UINT16_CEILING, Authenticator, SessionOptions
+from braidmq.client.reporting import declarations
 from braidmq.errors import BraidError, ProtocolError
 from braidmq.wire import NO_PROPERTIES, V5, Auth, Connack, Connect, Properties, ReasonCode
 
@@ -38,8 +39,10 @@ class Handshake:
     def _connect_properties(self) -> Properties:
         options = self._options
         packet_bytes = options.max_packet_bytes
+        chosen = options.connect_properties
         properties = msgspec.structs.replace(
-            options.connect_properties,
+            chosen,
+            user_properties=(*chosen.user_properties, *declarations(options)),
             session_expiry_s=options.session_expiry_s or None,
             receive_maximum=options.receive_maximum if options.receive_maximum < UINT16_CEILING else None,
             maximum_packet_size_bytes=packet_bytes if packet_bytes < PACKET_BYTES_CEILING else None,

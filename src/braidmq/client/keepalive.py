@@ -10,6 +10,7 @@ SAFETY = 0.9
 
 class KeepAlive:
     def __init__(self, interval_s: float, answer_timeout_s: float, now: float) -> None:
+        self.interval_s = interval_s
         self._interval_s = interval_s * SAFETY
         self._answer_timeout_s = answer_timeout_s
         self._sent_at = now

@@ -1,12 +1,13 @@
 """What an application may choose: the session's part, which is pure, and the transport's part."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 import msgspec
 
 from braidmq.errors import ConfigError
 from braidmq.wire import NO_PROPERTIES, V5, V31, V311, Properties, Will
+from braidmq.wire.pingreq import STATUS_BY_PING, STATUS_BY_PUBLISH
 
 if TYPE_CHECKING:
     import ssl
@@ -37,6 +38,14 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     verify: bool = True
 
 
+class StatusReporting(msgspec.Struct, frozen=True, kw_only=True):
+    """How a member of shared groups tells the broker of its queue and its processing time."""
+
+    interval_s: float = 1.0  # the broker may want another one
+    events: bool = True  # also at once when the queue changes much
+    carrier: Literal["1", "publish"] = STATUS_BY_PING  # "publish": works in MQTT 3 too
+
+
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str = ""  # empty: the server assigns one, which is kept over reconnects
     version: int = V5
@@ -54,6 +63,9 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     authenticator: Authenticator | None = None
     connect_timeout_s: float = 10.0  # for the address, the transport and CONNACK together
     ping_timeout_s: float = 10.0
+    status: StatusReporting | None = None  # None: never reported
+    # Whether the broker is told that messages are acknowledged after the work. It relies on it.
+    acks_when_processed: bool | None = None
 
     def __post_init__(self) -> None:
         self._require(self.version in (V31, V311, V5), "version", "3, 4 or 5")
@@ -65,6 +77,15 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
         self._require(0 <= self.session_expiry_s < 2**32, "session_expiry_s", "0..4294967295")
         persistent = self.version != V5 and not self.clean_start
         self._require(bool(self.client_id) or not persistent, "client_id", "given to keep an MQTT 3 session")
+        if self.status is not None:
+            reports_anyway = self.version != V5 and self.status.carrier == STATUS_BY_PUBLISH
+            named = bool(self.client_id) or not reports_anyway
+            self._require(named, "client_id", "given to report a status in MQTT 3")
+            self._require(self.status.interval_s > 0, "status.interval_s", "above 0")
+
+    @property
+    def declares_processing(self) -> bool:
+        return bool(self.acks_when_processed)
 
     def _require(self, right: bool, name: str, wanted: str) -> None:
         if not right:
@@ -72,6 +93,7 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(SessionOptions, frozen=True, kw_only=True):
+    status: StatusReporting | None = StatusReporting()  # asked for; sent where the broker agrees
     tls: "ssl.SSLContext | TlsFiles | bool" = False
     manual_ack: bool = False  # else a message is acknowledged when the application asks for the next one
     queue_messages_max: int = 100_000  # received and not yet taken; beyond it the socket is not read
@@ -84,6 +106,11 @@ class Options(SessionOptions, frozen=True, kw_only=True):
     backoff_min_s: float = 0.1
     backoff_max_s: float = 30.0
     random: Callable[[], float] | None = None  # 0 <= x < 1; None: the system's
+
+    @property
+    def declares_processing(self) -> bool:
+        """Unless the application says otherwise: who acknowledges by hand may do so before the work."""
+        return not self.manual_ack if self.acks_when_processed is None else self.acks_when_processed
 
 
 class OptionChoices(TypedDict, total=False):
@@ -105,6 +132,8 @@ class OptionChoices(TypedDict, total=False):
     authenticator: Authenticator | None
     connect_timeout_s: float
     ping_timeout_s: float
+    status: StatusReporting | None
+    acks_when_processed: bool | None
     tls: Any
     manual_ack: bool
     queue_messages_max: int

@@ -31,6 +31,7 @@ from braidmq.client.options import SessionOptions
 from braidmq.client.outbound import Outbound
 from braidmq.client.packet_ids import PacketIds
 from braidmq.client.publish_frames import PublishFrames
+from braidmq.client.reporting import StatusReporter
 from braidmq.client.requests import Requests
 from braidmq.client.server import ServerLimits, TopicAliases
 from braidmq.errors import ProtocolError
@@ -49,8 +50,10 @@ from braidmq.wire import (
     Publish,
     Pubrel,
     ReasonCode,
+    Suback,
     Subscribe,
     Subscription,
+    Unsuback,
     Unsubscribe,
     decode,
     encode,
@@ -71,6 +74,7 @@ class Session:
         self.state = State.OFFLINE
         self.server = ServerLimits()
         self.session_present = False  # whether the server still knew us at the last CONNACK
+        self.reporter = StatusReporter(options)
         self._inbound = Inbound(options)
         self._ids = PacketIds()
         self._outbound = Outbound(self._ids, self._send, self._send_publish, self._emit)
@@ -92,8 +96,8 @@ class Session:
             PacketType.PUBREC: ((State.CONNECTED,), self._outbound.pubrec),
             PacketType.PUBREL: ((State.CONNECTED,), self._on_pubrel),
             PacketType.PUBCOMP: ((State.CONNECTED,), self._outbound.pubcomp),
-            PacketType.SUBACK: ((State.CONNECTED,), self._requests.suback),
-            PacketType.UNSUBACK: ((State.CONNECTED,), self._requests.unsuback),
+            PacketType.SUBACK: ((State.CONNECTED,), self._on_suback),
+            PacketType.UNSUBACK: ((State.CONNECTED,), self._on_unsuback),
             PacketType.PINGRESP: ((State.CONNECTED,), self._on_pingresp),
             PacketType.DISCONNECT: ((State.CONNECTED,), self._on_disconnect),
         }
@@ -183,6 +187,19 @@ class Session:
         self._inbound.acknowledge(delivery, reason)
         self._flush_acknowledgements()
 
+    # How the application works is only for the status reports to the broker.
+
+    def work_began(self, delivery: MessageBatch, now: float) -> None:
+        self.reporter.taken(len(delivery), self.queued_messages, now)
+
+    def work_finished(self, messages: int, now: float, *, whole_delivery: bool) -> None:
+        """The application is done with so many messages; `whole_delivery`: with the rest of a batch."""
+        self.reporter.finished(messages, self.queued_messages, now, whole_delivery=whole_delivery)
+
+    def tell_status(self, queue_depth: int | None, service_time_s: float | None) -> None:
+        """The application's own word on the messages it has taken; None: we measure it again."""
+        self.reporter.tell(queue_depth, service_time_s, self.queued_messages)
+
     def reauthenticate(self) -> None:
         """Starts a new authentication on the open connection; ends with `Reauthenticated` or `Closed`."""
         if self.options.authenticator is None or self.state is not State.CONNECTED:
@@ -213,6 +230,7 @@ class Session:
         self._outbound.connection_lost()
         self._requests.connection_lost()
         self._inbound.connection_lost()
+        self.reporter.connection_lost()
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[Event]:
         """The server has sent `data`."""
@@ -220,7 +238,7 @@ class Session:
             return []
         if self._keep_alive is not None:
             self._keep_alive.received(now)
-        before = self._inbound.inbox.received
+        before, dropped_before = self._inbound.inbox.received, self.dropped_messages
         self._now = now
         self._guarded(lambda: self._handle_frames(data))
         if self.state is State.CONNECTED:
@@ -231,12 +249,20 @@ class Session:
         received = self._inbound.inbox.received - before
         if received:
             self._events.append(MessagesReceived(received))
+            self.reporter.received(received, self.queued_messages)
+        if self.dropped_messages > dropped_before:
+            self.reporter.dropped(self.dropped_messages - dropped_before, self.queued_messages)
         return self._take_events()
+
+    def reading_paused(self) -> None:
+        """The shell stops reading, because the application does not keep up."""
+        self.reporter.urge(self.queued_messages)
 
     def reading_resumed(self, now: float) -> None:
         """The shell had stopped reading, so that the server's silence until now was ours."""
         if self._keep_alive is not None:
             self._keep_alive.received(now)
+        self.reporter.urge(self.queued_messages)
 
     def advance(self, now: float, *, reading: bool = True) -> list[Event]:
         """Time has passed. A shell that does not read at the moment can't judge the server's silence."""
@@ -245,7 +271,7 @@ class Session:
         elif self.state is State.CONNECTED and self._keep_alive is not None:
             if reading and self._keep_alive.answer_overdue(now):
                 self._close(ConnectionLostError("the server did not answer a ping in time"))
-            elif self._keep_alive.ping_due(now):
+            elif not self._report_if_due(now) and self._keep_alive.ping_due(now):
                 self._keep_alive.pinged(now)
                 self._send(Pingreq())
         return self._take_events()
@@ -255,7 +281,8 @@ class Session:
         if self.state is State.CONNECTING:
             return self._connect_deadline
         if self.state is State.CONNECTED and self._keep_alive is not None:
-            return self._keep_alive.deadline(reading=reading)
+            times = (self._keep_alive.deadline(reading=reading), self.reporter.due_at_s())
+            return min((time for time in times if time is not None), default=None)
         return None
 
     def data_to_send(self, now: float) -> bytearray:
@@ -316,6 +343,10 @@ class Session:
         self.session_present = packet.session_present
         self._emit(Connected(packet.session_present, packet.properties))
         self._inbound.connected(resumed=packet.session_present)
+        keep_alive_s = self._keep_alive.interval_s if self._keep_alive is not None else 0.0
+        self.reporter.connected(
+            packet.properties, self.client_id, keep_alive_s, self.queued_messages, self._now
+        )
         self._outbound.connected(
             self.server.receive_maximum, resumed=packet.session_present, first=not self._connected_before
         )
@@ -341,6 +372,17 @@ class Session:
     def _on_pubrel(self, packet: Pubrel) -> None:
         known = self._inbound.ledger.release(packet.packet_id)
         self._send(Pubcomp(packet.packet_id, 0 if known else ReasonCode.PACKET_IDENTIFIER_NOT_FOUND))
+
+    def _on_suback(self, packet: Suback) -> None:
+        self._requests.suback(packet)
+        self._tell_groups()
+
+    def _on_unsuback(self, packet: Unsuback) -> None:
+        self._requests.unsuback(packet)
+        self._tell_groups()
+
+    def _tell_groups(self) -> None:
+        self.reporter.subscribed(subscription.filter for subscription in self.subscriptions)
 
     def _on_pingresp(self, _packet: object) -> None:
         if self._keep_alive is not None:
@@ -372,6 +414,16 @@ class Session:
         self._inbound.scanner.reset()
         self._outbound.stop()
         self._requests.stop()
+
+    def _report_if_due(self, now: float) -> bool:
+        """True if a status has left as a PINGREQ, which shows that we live like any other."""
+        packet = self.reporter.take_packet(now)
+        if packet is None:
+            return False
+        self._out += packet
+        if self.reporter.travels_by_ping and self._keep_alive is not None:
+            self._keep_alive.pinged(now)
+        return self.reporter.travels_by_ping
 
     def _send(self, packet: Packet) -> None:
         self._out += encode(packet, self.options.version)
