@@ -5,7 +5,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from braidmq.config import SETTINGS, Config, Listener, flag_of, format_verifier, load_config
+from braidmq.config import (
+    SETTINGS,
+    Config,
+    Listener,
+    flag_of,
+    format_verifier,
+    load_config,
+    without_secrets,
+)
 from braidmq.errors import ConfigError
 from braidmq.limits import Limits
 from braidmq.scram import make_credential
@@ -254,3 +262,20 @@ def test_with_users_strangers_are_kept_out_unless_they_are_asked_in(tmp_path: Pa
 def test_half_of_a_listener_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(write(tmp_path, f"[[listener]]\n{text}\n"))
+
+
+def test_what_a_plug_in_is_told_passes_through_and_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text('[observers.audit-log]\npath = "x"\ndepth = 3\n[observers.other]\n')
+    config = load_config(path)
+    assert config.observers == {"audit-log": {"path": "x", "depth": 3}, "other": {}}
+    assert without_secrets(config)["observers"] == {"audit-log": {"path": "***", "depth": "***"}, "other": {}}
+
+
+def test_plug_ins_are_named_in_tables_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text('[store]\n[observers]\naudit-log = "on"\n')
+    with pytest.raises(ConfigError, match=r"c.toml:2: observers is written \[observers.NAME\]"):
+        load_config(path)
+    with pytest.raises(ConfigError, match=r"plug-ins are configured in a file only"):
+        load_config(None, {}, {"observers.audit-log": "x"})

@@ -41,10 +41,18 @@ allow_anonymous = false
 """
 
 
+PLUGINS = """
+## `[observers.NAME]`
+
+A plug-in that is told what happens, by the name of its `braidmq.observers` entry point; what the table holds
+is for the plug-in. [Plug-ins](plugins.md) says more. In a file only.
+"""
+
+
 def page() -> str:
     """The whole page."""
     tables = groupby(SETTINGS.values(), key=lambda setting: setting.table)
-    return HEAD + "".join(section(table, list(found)) for table, found in tables)
+    return HEAD + "".join(section(table, list(found)) for table, found in tables) + PLUGINS
 
 
 def section(table: str, found: list[Setting]) -> str:

@@ -266,6 +266,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     acl: AclConfig = AclConfig()
     admin: AdminConfig = AdminConfig()
     log: LogConfig = LogConfig()
+    observers: dict[str, dict[str, Any]] = {}  # [observers.NAME]: a plug-in, and what it is told
 
 
 class Setting(NamedTuple):
@@ -345,14 +346,17 @@ def _struct_of(annotation: Any) -> type[msgspec.Struct]:
 def settings() -> Iterator[Setting]:
     """Every setting there is, in the order of the definition."""
     for table in msgspec.structs.fields(Config):
+        if table.encode_name in OPEN_TABLES:
+            continue
         for field in msgspec.structs.fields(_struct_of(table.type)):
             has_default = field.default is not msgspec.NODEFAULT
             default = field.default if has_default else field.default_factory()
             yield Setting(table.encode_name, field.encode_name, field.type, default)
 
 
+OPEN_TABLES: Final = frozenset({"observers"})  # what is in them is for plug-ins to judge
 SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in settings()}
-TABLES: Final = tuple(dict.fromkeys(setting.table for setting in SETTINGS.values()))
+TABLES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Config))
 SECRETS: Final = frozenset({"admin.token", "auth.scram_users"})  # never shown, not even in an error
 REPEATED_TABLES: Final = frozenset({"listener"})
 
@@ -397,6 +401,8 @@ def without_secrets(config: Config) -> dict[str, Any]:
             shown[table][key] = dict.fromkeys(value, HIDDEN)
         elif value is not None:
             shown[table][key] = HIDDEN
+    for name, options in config.observers.items():  # which of them are secrets only the plug-in knows
+        shown["observers"][name] = dict.fromkeys(options, HIDDEN)
     return shown
 
 
@@ -417,12 +423,21 @@ def _checked_table(table: str, content: object, path: Path, text: str) -> object
     if table not in TABLES:
         line = _line_of(text, table, None, 0)
         raise ConfigError(f"{path}{line}: unknown table [{table}]{_nearest(table, TABLES)}")
+    if table in OPEN_TABLES:
+        return _checked_plugins(table, content, path, text)
     if table not in REPEATED_TABLES:
         return _checked_entries(table, content, path, text, 0)
     if not isinstance(content, list) or not content:
         line = _line_of(text, table, None, 0)
         raise ConfigError(f"{path}{line}: {table} is written [[{table}]], once for each {table}")
     return [_checked_entries(table, entry, path, text, index) for index, entry in enumerate(content)]
+
+
+def _checked_plugins(table: str, content: object, path: Path, text: str) -> object:
+    if isinstance(content, dict) and all(isinstance(options, dict) for options in content.values()):
+        return content
+    line = _line_of(text, table, None, 0)
+    raise ConfigError(f"{path}{line}: {table} is written [{table}.NAME], once for each plug-in")
 
 
 def _checked_entries(table: str, content: object, path: Path, text: str, index: int) -> dict[str, object]:
@@ -441,6 +456,8 @@ def _checked_value(name: str, value: object, where: str, *, strict: bool) -> obj
         table = name.partition(".")[0]
         if table not in TABLES:
             raise ConfigError(f"{where}: unknown table {table!r}{_nearest(table, TABLES)}")
+        if table in OPEN_TABLES:
+            raise ConfigError(f"{where}: plug-ins are configured in a file only, as [{table}.NAME]")
         known = [other.key for other in SETTINGS.values() if other.table == table]
         raise ConfigError(f"{where}: unknown key{_nearest(name.partition('.')[2], known)}")
     try:

@@ -18,6 +18,7 @@ import uvloop
 from braidmq.broker.access import Gate
 from braidmq.broker.broker import Broker
 from braidmq.broker.connection import Connection
+from braidmq.broker.events import Observer, Started, Stopped
 from braidmq.broker.message import Message
 from braidmq.broker.restoring import living, restore
 from braidmq.broker.rights import recheck, replace_gate
@@ -28,6 +29,7 @@ from braidmq.errors import ConfigError
 from braidmq.net.aside import Aside
 from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
+from braidmq.net.plugins import NamedObserver, observer_makers
 from braidmq.net.stream import Turn, clock_s
 from braidmq.net.tls import renew, server_context
 from braidmq.store import MemoryStore, Store
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("braidmq.node")
 
-LATER_TABLES = ("listeners", "limits", "store", "admin", "log")  # of which a reload takes nothing
+LATER_TABLES = ("listeners", "limits", "store", "admin", "log", "observers")  # kept by a reload
 GOODBYE_S = 2.0  # how long clients may take to read that the server is shutting down
 
 
@@ -63,10 +65,13 @@ async def _serve(
         loop.add_signal_handler(number, stopping.set)
     _raise_file_limit()
     effective = Effective(config)
+    make_observers = observer_makers(config.observers)
     gate = make_gate(config)  # before the store is touched: a doubtful file changes nothing
     # The store's thread reports what is kept; what was held for that leaves at once.
     store = open_store(config.store, lambda report: loop.call_soon_threadsafe(_reported, report, turn))
     broker = make_broker(config, store, gate)
+    for make_observer in make_observers:
+        broker.add_observer(make_observer())
     SystemTopics(broker, clock_s())
     _tame_garbage_collector()
     turn = Turn(broker, loop)
@@ -85,6 +90,7 @@ async def _serve(
         admin = start_admin(effective, broker, turn, reload)
         if admin is not None:
             addresses.append(f"{admin.address} (admin API)")
+        broker.audience.tell(Started(addresses=tuple(addresses)))
         if on_ready is not None:
             on_ready(addresses)
         await stopping.wait()
@@ -170,7 +176,7 @@ def open_store(config: StoreConfig, post: Callable[[Callable[[], None]], object]
 
 def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
     """The broker core that a configuration asks for, with what the store has kept."""
-    broker = Broker(config.limits, store, gate, _client_id, _log_closed)
+    broker = Broker(config.limits, store, gate, _client_id, _log_closed, _observer_failed)
     if isinstance(store, DurableStore):
         gc.disable()  # a million messages come to be, and none of them goes
         restore(broker, store.load(Message, PendingWill), clock_s())
@@ -192,6 +198,11 @@ def _log_closed(connection: Connection, why: str) -> None:
     log.debug("connection closed", client=client_id, peer=connection.peer, why=why)
 
 
+def _observer_failed(observer: Observer, error: Exception) -> None:
+    if isinstance(observer, NamedObserver):
+        observer.failed(error)
+
+
 async def _stop(broker: Broker, turn: Turn, servers: list[Listening]) -> None:
     for server in servers:
         server.close()
@@ -202,6 +213,7 @@ async def _stop(broker: Broker, turn: Turn, servers: list[Listening]) -> None:
             for server in servers:
                 await server.wait_closed()
     turn.stop()
+    broker.audience.tell(Stopped())
     broker.hub.store.close()
 
 

@@ -4,7 +4,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from braidmq.client import BlockingClient
 from tests.cli.program import braidmq, environment, start
-from tests.support.broker import POLL_S, Broker, start_braidmq
+from tests.support.broker import Broker, start_braidmq
 
 TOKEN = "a-token-that-is-long-enough"
 VERIFIER = "SCRAM-SHA-256$4096:c2FsdA==$c3RvcmVk:c2VydmVy"
@@ -24,20 +23,10 @@ VERIFIER = "SCRAM-SHA-256$4096:c2FsdA==$c3RvcmVk:c2VydmVy"
 def operated(*flags: str) -> Iterator[tuple[Broker, httpx.Client]]:
     broker = start_braidmq(None, "--admin-port", "0", *flags)
     try:
-        with httpx.Client(base_url=_admin_address(broker), timeout=20) as api:
+        with httpx.Client(base_url=broker.admin_address(), timeout=20) as api:
             yield broker, api
     finally:
         broker.stop()
-
-
-def _admin_address(broker: Broker) -> str:
-    """It is printed after the listeners' addresses."""
-    while broker.running():
-        found = re.search(r"listening on (http://127\.0\.0\.1:\d+) \(admin API\)", broker.log())
-        if found:
-            return found[1]
-        time.sleep(POLL_S)
-    pytest.fail(broker.log())
 
 
 def test_traffic_shows_in_the_api_and_a_kick_reaches_the_client() -> None:

@@ -10,18 +10,10 @@ from braidmq.access.verdicts import Claim, Refused
 from braidmq.errors import ConfigError
 from braidmq.net.plugins import load_policies
 from tests.net.running import serving
+from tests.support.plugins import install
 from tests.support.raw import RawClient
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "policy_plugin"
-
-
-def install(directory: Path, name: str, entry: str, code: str) -> None:
-    """A package as pip would leave it: a module, and what it offers."""
-    (directory / f"{name}.py").write_text(code)
-    information = directory / f"{name}-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(f"[braidmq.policies]\n{entry}\n")
 
 
 @pytest.fixture
@@ -30,7 +22,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     code = (EXAMPLE / "first_floor.py").read_text()
     offered = (EXAMPLE / "pyproject.toml").read_text()
     assert 'first-floor = "first_floor:FirstFloor"' in offered
-    install(tmp_path, "first_floor", "first-floor = first_floor:FirstFloor", code)
+    install(tmp_path, "braidmq.policies", "first_floor", "first-floor = first_floor:FirstFloor", code)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     with serving([{}], '[auth]\npolicies = "first-floor"\nallow_anonymous = true\n') as (_, ports):
         yield ports[0]
@@ -64,13 +56,37 @@ def unmade():
 
 
 def test_a_policy_that_fails_allows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, "broken_policy", "broken = broken_policy:Broken\nunmade = broken_policy:unmade", BROKEN)
+    entries = "broken = broken_policy:Broken\nunmade = broken_policy:unmade"
+    install(tmp_path, "braidmq.policies", "broken_policy", entries, BROKEN)
     monkeypatch.syspath_prepend(tmp_path)
     [policy] = load_policies("broken")
     assert isinstance(policy.judge(Claim("c", "ada", None, "peer")), Refused)
     assert policy.may("read", None, "c", "t") is False
-    with pytest.raises(ConfigError, match="'unmade' can't be loaded"):
+    with pytest.raises(ConfigError, match="'unmade' can't be made"):
         load_policies("unmade")
+
+
+NOBODY_NAMELESS = """
+from braidmq.access.verdicts import Refused
+
+
+class Named:
+    def judge(self, claim):
+        return Refused(0x87, "who are you?") if claim.is_empty else None
+
+    def may(self, action, user, client_id, topic):
+        return None
+"""
+
+
+def test_a_policy_is_asked_about_clients_that_do_not_say_who_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "braidmq.policies", "named", "named = named:Named", NOBODY_NAMELESS)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    with serving([{}], '[auth]\npolicies = "named"\nallow_anonymous = true\n') as (_, [port]):
+        RawClient(port).connect("nameless", reason=0x87)
+        RawClient(port).connect("unknown", username="somebody", reason=0x86)
 
 
 def test_a_policy_that_nobody_offers_stops_the_start() -> None:

@@ -104,6 +104,15 @@ class Broker:
             time.sleep(POLL_S)
         raise RuntimeError(f"the broker did not start:\n{self.log()}")
 
+    def admin_address(self) -> str:
+        """Where the admin API is; it is printed after the listeners' addresses."""
+        while self.running():
+            found = re.search(r"listening on (http://127\.0\.0\.1:\d+) \(admin API\)", self.log())
+            if found:
+                return found[1]
+            time.sleep(POLL_S)
+        raise RuntimeError(f"the broker did not start:\n{self.log()}")
+
     def _wait_until_open(self, port: int) -> int:
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline and self.running():

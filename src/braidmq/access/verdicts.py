@@ -20,6 +20,12 @@ class Claim(msgspec.Struct, frozen=True):
     username: str | None
     password: bytes | None
     peer: str
+    certified_user: str | None = None  # whom its verified TLS certificate names
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the client says nothing about itself."""
+        return self.username is None and self.password is None
 
 
 class Admitted(msgspec.Struct, frozen=True):

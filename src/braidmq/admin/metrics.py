@@ -70,6 +70,8 @@ class Metrics:
         for reason in DROP_NAMES:
             dropped.add_metric([reason], counts[f"dropped_{reason}"])
         yield dropped
+        failures = self._desk.broker.audience.failures
+        yield CounterMetricFamily("braidmq_observer_failures", "Errors of plug-ins that look on", failures)
         collections = sum(generation["collections"] for generation in gc.get_stats())
         yield CounterMetricFamily("braidmq_gc_collections", "Runs of the garbage collector", collections)
 

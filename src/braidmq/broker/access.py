@@ -88,11 +88,31 @@ def _decide(authenticators: Sequence[Authenticator], claim: Claim) -> Admitted |
     return found.work() if isinstance(found, Pending) else found
 
 
+class _Certificate:
+    """Lets in whom a client certificate names: the handshake has verified it."""
+
+    def judge(self, claim: Claim) -> Admitted:
+        return Admitted(claim.certified_user)
+
+
+class _Anonymous:
+    """Lets in, or not, clients that don't say who they are."""
+
+    def __init__(self, allowed: bool) -> None:
+        self._allowed = allowed
+
+    def judge(self, claim: Claim) -> Admitted | Refused:
+        if not self._allowed:
+            return Refused(ReasonCode.NOT_AUTHORIZED, "anonymous clients are not let in")
+        return Admitted(None)
+
+
 class BuiltInGate:
     """Everybody may do everything, once let in, unless there are rules.
 
-    A client certificate is enough; else the authenticators are asked in turn, until one decides. A client
-    that claims nothing is anonymous. Users with a SCRAM credential come in by SCRAM-SHA-256.
+    Policies are asked first, about everybody. Then a client certificate is enough; else the authenticators
+    are asked in turn, until one decides. A client that claims nothing is anonymous. Users with a SCRAM
+    credential come in by SCRAM-SHA-256, of which policies hear nothing.
     """
 
     def __init__(
@@ -110,20 +130,24 @@ class BuiltInGate:
         self._rules = rules
         self._policies = tuple(policies)
         self.checks_topics = rules is not None or bool(policies)
-        self._allow_anonymous = allow_anonymous
+        self._certificate = _Certificate()
+        self._anonymous = _Anonymous(allow_anonymous)
         self._make_nonce = make_nonce
         self._decoy_key = make_nonce().encode()  # one for all exchanges, so that a name's decoy never changes
 
     def admit(self, connect: Connect, visitor: Visitor) -> Verdict:
-        if visitor.certified_user is not None:
-            return Admitted(visitor.certified_user)
-        claims_something = connect.username is not None or connect.password is not None
-        if self._authenticators and claims_something:
-            claim = Claim(connect.client_id, connect.username, connect.password, visitor.peer)
-            return _ask(self._authenticators, claim)
-        if not self._allow_anonymous:
-            return Refused(ReasonCode.NOT_AUTHORIZED, "anonymous clients are not let in")
-        return Admitted(None)
+        claim = Claim(
+            connect.client_id, connect.username, connect.password, visitor.peer, visitor.certified_user
+        )
+        return _ask((*self._policies, *self._judges_of(claim)), claim)
+
+    def _judges_of(self, claim: Claim) -> Sequence[Authenticator]:
+        """Who decides about a client that no policy decides about."""
+        if claim.certified_user is not None:
+            return (self._certificate,)
+        if claim.is_empty or not (self._authenticators or self._policies):
+            return (self._anonymous,)
+        return self._authenticators
 
     def exchange(self, method: str) -> Exchange | None:
         if method != METHOD or not self._users:

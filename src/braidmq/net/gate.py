@@ -18,11 +18,10 @@ from braidmq.net.plugins import load_policies
 
 def make_gate(config: Config) -> BuiltInGate:
     """ConfigError names the file, and the line if there is one, that is wrong."""
-    policies = load_policies(config.auth.policies)
     return BuiltInGate(
         config.auth.credentials(),
-        policies=policies,
-        authenticators=(*policies, *_authenticators(config.auth)),
+        policies=load_policies(config.auth.policies),
+        authenticators=tuple(_authenticators(config.auth)),
         rules=_rules(config.acl),
         allow_anonymous=config.auth.lets_strangers_in,
     )
