@@ -114,7 +114,7 @@ class LogEngine:
             records.append((QUEUED, "s", number, Message(b"t", payload, 1), 1, False, b"", None))
             records.append((SENT, "s", number, number & 0xFFFF))
         records += [(SETTLED, "s", number) for number in range(first - TURN_MESSAGES, first)]
-        self.store.commit(records, self.kept.release)  # type: ignore[arg-type]
+        self.store.commit(self.store.journal.encode(records), self.kept.release)  # type: ignore[arg-type]
         self.kept.acquire()
 
     def close(self) -> None:
@@ -236,7 +236,7 @@ def fill(directory: Path, sessions: int, messages: int) -> None:
         for sequence in range(1, each + 1):
             message = Message(b"fleet/%d/data" % number, os.urandom(PAYLOAD_BYTES // 2) * 2, 1)
             turn.append((QUEUED, name, sequence, message, 1, False, b"", None))
-        store.commit(turn, done.set if number == sessions - 1 else lambda: None)
+        store.commit(store.journal.encode(turn), done.set if number == sessions - 1 else lambda: None)
     done.wait()
     store.close()
 

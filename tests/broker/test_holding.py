@@ -58,7 +58,7 @@ def test_publish_is_acknowledged_and_delivered_when_kept() -> None:
     assert publisher.read() == [Puback(1), Pubrec(2)]
     assert subscriber.payloads() == [b"1", b"2"]
     assert [kind for kind in kinds(store) if kind in (QUEUED, SENT, INBOUND)] == [
-        QUEUED, SENT, QUEUED, SENT, INBOUND,
+        QUEUED, QUEUED, INBOUND, SENT, SENT,  # what was sent is told together, at the end of the turn
     ]
     subscriber.send(Puback(1))
     store.keep_all()
@@ -98,3 +98,42 @@ def test_retained_messages_are_recorded() -> None:
     store.keep_all()
     kept = [record for record in store.kept if record[0] == RETAINED]
     assert [record[2] is None for record in kept] == [False, True]
+
+
+def test_turns_gather_while_the_store_is_busy() -> None:
+    store = SlowStore()
+    world = World(store)
+    subscriber = connected(world, store, "s")
+    subscriber.send(Subscribe(1, (Subscription("t", 1),)))
+    store.keep_all()
+    subscriber.read()
+    publisher = connected(world, store, "p")
+    for packet_id in (1, 2, 3):
+        publisher.send(Publish("t", b"%d" % packet_id, 1, packet_id=packet_id))
+    assert len(store.turns) == 1
+    store.keep_one()
+    assert publisher.read() == [Puback(1)]
+    assert subscriber.payloads() == [b"1"]
+    assert len(store.turns) == 1
+    store.keep_one()
+    assert publisher.read() == [Puback(2), Puback(3)]
+    assert subscriber.payloads() == [b"2", b"3"]
+    assert store.turns == []
+
+
+def test_what_was_sent_and_settled_in_order_is_told_in_few_bytes() -> None:
+    store = SlowStore()
+    world = World(store)
+    subscriber = connected(world, store, "s")
+    subscriber.send(Subscribe(1, (Subscription("t", 1),)))
+    store.keep_all()
+    publisher = connected(world, store, "p")
+    publisher.send(*[Publish("t", b"", 1, packet_id=packet_id) for packet_id in range(1, 101)])
+    store.keep_all()
+    before = len(store.kept)
+    subscriber.send(*[Puback(packet_id) for packet_id in range(1, 101)])
+    assert len(store.turns[0][0]) < 10
+    store.keep_all()
+    assert [record[2] for record in store.kept[before:] if record[0] == SETTLED] == list(range(1, 101))
+    sent = [record[2:] for record in store.kept if record[0] == SENT]
+    assert sent == [(number, number) for number in range(1, 101)]

@@ -5,8 +5,12 @@ from typing import Any
 
 from braidmq.broker.access import BuiltInGate, Gate
 from braidmq.broker.broker import Broker
+from braidmq.broker.message import Message
+from braidmq.broker.wills import PendingWill
 from braidmq.limits import Limits
 from braidmq.store import MemoryStore, Store
+from braidmq.store.decoding import Decoder
+from braidmq.store.encoding import Encoder
 from braidmq.store.records import Record
 from braidmq.wire import (
     V5,
@@ -28,21 +32,25 @@ BEGINNING_S = 1000.0
 class SlowStore:
     """A store that keeps what it is given when the test says so."""
 
-    immediate = False
     is_failing = False
 
     def __init__(self) -> None:
-        self.turns: list[tuple[list[Record], Callable[[], None]]] = []
+        self.journal = Encoder(0.0)
+        self.turns: list[tuple[bytes, Callable[[], None]]] = []
         self.kept: list[Record] = []
+        self._decoder = Decoder(Message, PendingWill, 0.0)
 
-    def commit(self, records: list[Record], kept: Callable[[], None]) -> None:
-        self.turns.append((records, kept))
+    def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
+        self.turns.append((turn, kept))
 
     def keep_all(self) -> None:
         while self.turns:
-            records, kept = self.turns.pop(0)
-            self.kept += records
-            kept()
+            self.keep_one()
+
+    def keep_one(self) -> None:
+        turn, kept = self.turns.pop(0)
+        self.kept += self._decoder.decode(turn)
+        kept()
 
     def close(self) -> None:
         self.turns.clear()

@@ -10,8 +10,8 @@ from braidmq.broker.message import Message
 from braidmq.broker.restoring import living, restore
 from braidmq.broker.wills import PendingWill
 from braidmq.limits import Limits
-from braidmq.store.codec import Decoder, Encoder
-from braidmq.store.records import Record
+from braidmq.store.decoding import Decoder
+from braidmq.store.encoding import Encoder
 from braidmq.store.state import State
 from braidmq.wire import Properties, Puback, Publish, Pubrec, Pubrel
 from tests.broker.world import World
@@ -24,15 +24,14 @@ REBOOTED_OFFSET_S = WALL_OFFSET_S + 700.25  # another boot: the same moment is a
 class KeepingStore:
     """Keeps every turn at once, as bytes."""
 
-    immediate = False
     is_failing = False
 
     def __init__(self) -> None:
-        self.encoder = Encoder(WALL_OFFSET_S)
+        self.journal = Encoder(WALL_OFFSET_S)
         self.turns: list[bytes] = []
 
-    def commit(self, records: list[Record], kept: Callable[[], None]) -> None:
-        self.turns.append(self.encoder.encode(records))
+    def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
+        self.turns.append(turn)
         kept()
 
     def close(self) -> None:
@@ -42,7 +41,7 @@ class KeepingStore:
 class NoStore(KeepingStore):
     """For the restored broker: it notes what it does, and nobody reads that."""
 
-    def commit(self, records: list[Record], kept: Callable[[], None]) -> None:
+    def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
         kept()
 
 
@@ -86,7 +85,7 @@ def test_a_checkpoint_says_the_same_as_all_the_records(history: list[object]) ->
     world = played.world
     world.pass_time(0)
     encoder = Encoder(WALL_OFFSET_S)
-    checkpoint = [encoder.encode(part, sharing=True) for part in living(world.broker)]
+    checkpoint = [encoder.encode(part) for part in living(world.broker)]
     again = restored(checkpoint, world.now, WALL_OFFSET_S, queue_messages_max=20)
     assert picture(again) == picture(world.broker)
 

@@ -28,7 +28,7 @@ class Keeper:
         self.kept = 0
 
     def commit(self, records: list[Record]) -> None:
-        self.store.commit(records, self._count)
+        self.store.commit(self.store.journal.encode(records), self._count)
 
     def _count(self) -> None:
         self.kept += 1

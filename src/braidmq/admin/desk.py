@@ -136,5 +136,5 @@ class Desk:
     async def _kept(self) -> None:
         """Wait until the store has kept every turn so far."""
         kept = asyncio.get_running_loop().create_future()
-        self.broker.hub.store.commit([], lambda: None if kept.done() else kept.set_result(None))
+        self.broker.hub.when_kept(lambda: None if kept.done() else kept.set_result(None))
         await kept

@@ -1,3 +1,6 @@
+from braidmq.store.encoding cimport Encoder
+
+
 cdef enum Drop:
     # Why a message did not reach somebody who wanted it. `DROP_NAMES` in hub.pyx has the same order.
     DROP_SLOW_SUBSCRIBER     # QoS 0, and the connection's output is full
@@ -15,8 +18,10 @@ cdef class Hub:
     cdef public double now                  # seconds on the shell's monotonic clock; set before every input
     cdef readonly object limits             # braidmq.limits.Limits
     cdef readonly list dirty                # outlets with bytes that the shell has yet to write
-    cdef readonly list journal              # "remember this" records of the turn; None when nobody keeps them
-    cdef readonly list held_outlets         # outlets that hold bytes back until the turn's records are kept
+    cdef readonly Encoder journal           # "remember this" records of the turn; None when nobody keeps them
+    cdef readonly list held_outlets         # outlets that hold bytes back until what is noted is kept
+    cdef list waiters                       # to be called when it is
+    cdef bint is_committing                 # the store has yet to say that it has kept what it was given
     cdef readonly bint holding              # acks and QoS 1/2 deliveries wait for the store
     cdef readonly object store
     cdef public object audience             # the Audience, while somebody looks on; else None
@@ -39,6 +44,10 @@ cdef class Hub:
     cdef long long bytes_received
     cdef long long bytes_sent
     cdef long long dropped[DROP_KINDS]
+
+    cdef inline bint is_failing(self) noexcept:
+        # Nothing can be kept at present: whatever would have to be kept is to be refused.
+        return self.journal is not None and self.journal.is_failing
 
     cdef inline void drop(self, Drop reason, long long count) noexcept:
         self.dropped[<int>reason] += count

@@ -3,11 +3,13 @@
 A turn is what the broker does between two waits of the event loop. During it, changes that must survive are
 noted in `journal`, and whatever promises them to a client (acknowledgements, QoS 1 and 2 deliveries) is held
 back in the outlets; `end_turn` hands the records to the store, and what was held leaves once the store has
-said that they are kept. A store that keeps nothing beyond the process is immediate: then nothing is held
+said that they are kept. One commit is under way at a time. A store that keeps nothing beyond the process has no journal: then nothing is held
 and no records are made.
 """
 
 from functools import partial
+
+from braidmq.store.encoding cimport Encoder
 
 DROP_NAMES = (
     "slow_subscriber",
@@ -27,9 +29,10 @@ cdef class Hub:
         self.limits = limits
         self.dirty = []
         self.held_outlets = []
+        self.waiters = []
         self.store = store
-        self.holding = not store.immediate
-        self.journal = None if store.immediate else []
+        self.holding = store.journal is not None
+        self.journal = store.journal
         self.packet_bytes_max = limits.packet_bytes_max
         self.topic_bytes_max = limits.topic_bytes_max
         self.topic_levels_max = limits.topic_levels_max
@@ -40,18 +43,36 @@ cdef class Hub:
         self.queue_bytes_max = limits.queue_bytes_max
 
     def end_turn(self):
-        """Hand the turn's records to the store; what waits for them is released when they are kept."""
-        if not self.journal and not self.held_outlets:
-            return
-        records, self.journal = self.journal, []
-        held = [(outlet, outlet.take_held()) for outlet in self.held_outlets]
-        self.held_outlets = []
-        self.store.commit(records, partial(self.release, held))
+        """Hand what is noted to the store, unless it is busy; what waits for that is released when it is kept.
 
-    def release(self, list held not None):
-        """The store has kept a turn: let out what was held for it."""
-        for outlet, taken in held:
-            outlet.release_held(taken)
+        While the store is busy the turns gather, and are given to it together: so clients share its cost.
+        """
+        if self.is_committing or not (self.held_outlets or self.waiters or self._has_noted()):
+            return
+        outlets, self.held_outlets = self.held_outlets, []
+        waiters, self.waiters = self.waiters, []
+        for outlet in outlets:
+            outlet.promise_held()
+        self.is_committing = True
+        self.store.commit(self.journal.take() if self.journal is not None else b"",
+                          partial(self._release, outlets, waiters))
+
+    def _has_noted(self):
+        return self.journal is not None and len(self.journal) > 0
+
+    def _release(self, list outlets, list waiters):
+        """The store has kept what it was given."""
+        self.is_committing = False
+        for outlet in outlets:
+            outlet.release_promised()
+        for waiter in waiters:
+            waiter()
+        self.end_turn()
+
+    def when_kept(self, waiter):
+        """Call `waiter` when all that is noted by now is kept."""
+        self.waiters.append(waiter)
+        self.end_turn()
 
     cdef int drop_message(self, Drop reason, object message, str client_id) except -1:
         """Count a message that does not reach `client_id` (None: nobody), and tell who looks on."""

@@ -525,20 +525,20 @@ cdef class Lane(Outlet):
         """Answer a publish, whatever the reason. MQTT 3 can't say no: there the connection ends."""
         if reason >= 0x80 and not self.is_v5:
             raise ProtocolError(reason, "the message was refused")
-        if reason >= 0x80 and self.hub.store.is_failing:
+        if reason >= 0x80 and self.hub.is_failing():
             # A refusal promises nothing, and what is held may be held for long.
             self.hub.others_sent += 1
             self.out.write(bytes((first, 3, packet_id >> 8, packet_id & 0xFF, reason)))
             return self.mark()
         if self.hub.holding and first == PUBACK:
             self.held_pubacks += 1
-            self.turn_pubacks += 1
+            self.noted_pubacks += 1
         return self.acknowledge(first, packet_id, reason)
 
     cdef int distribute(self, Message message) except -1:
         """Keep it if it is to be retained, and deliver it; the reason code for the publisher."""
         cdef int routed
-        if message.qos and self.hub.holding and self.hub.store.is_failing:
+        if message.qos and self.hub.is_failing():
             return QUOTA_EXCEEDED
         if message.retain and not self.keep_retained(message):
             if self.is_v5 and not self.hub.limits.retained_messages_max:

@@ -1,15 +1,8 @@
+from braidmq.store.encoding cimport Body
 from braidmq.wire.buffer cimport ByteBuffer
 
 
-cdef class Message:
-    cdef readonly bytes topic            # UTF-8, validated
-    cdef readonly bytes payload
-    cdef readonly bytes properties       # the MQTT 5 properties passed on as they came: no alias, expiry or subscription id
-    cdef readonly int qos                # as published
-    cdef readonly bint retain            # as published
-    cdef readonly double expires_at_s    # on the hub's clock; 0 = never
-    cdef readonly str publisher          # client id, or None for messages of the broker itself
-
+cdef class Message(Body):
     cdef inline Py_ssize_t cost(self) noexcept:
         # What the message holds in memory, roughly: its bytes and the objects around them.
         return len(self.topic) + len(self.payload) + len(self.properties) + 200

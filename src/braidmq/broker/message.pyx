@@ -6,21 +6,12 @@ subscription identifiers, alias, remaining expiry) is added when the frame is wr
 
 from libc.string cimport memcpy
 
+from braidmq.store.encoding cimport Body
 from braidmq.wire.buffer cimport ByteBuffer
 from braidmq.wire.scan cimport MESSAGE_EXPIRY, TOPIC_ALIAS, varint_size, write_varint
 
 
-cdef class Message:
-    def __init__(self, bytes topic not None, bytes payload not None, int qos=0, bint retain=False,
-                 bytes properties not None=b"", double expires_at_s=0.0, str publisher=None):
-        self.topic = topic
-        self.payload = payload
-        self.properties = properties
-        self.qos = qos
-        self.retain = retain
-        self.expires_at_s = expires_at_s
-        self.publisher = publisher
-
+cdef class Message(Body):
     def is_expired(self, double now):
         return self.expires_at_s and now >= self.expires_at_s
 

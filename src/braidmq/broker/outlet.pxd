@@ -16,7 +16,8 @@ cdef class DirectWriter:
 cdef class Outlet:
     cdef readonly Hub hub
     cdef ByteBuffer out                  # bytes that may leave
-    cdef ByteBuffer held                 # bytes that leave when the store has kept this turn
+    cdef ByteBuffer held                 # bytes that leave when the store has kept what is noted now
+    cdef ByteBuffer promised             # bytes that leave when the store has kept what it was given
     cdef readonly int version            # MQTT level: 3, 4 or 5
     cdef bint is_v5
     cdef Py_ssize_t client_packet_bytes_max    # the largest packet the client accepts
@@ -24,7 +25,8 @@ cdef class Outlet:
     cdef bint is_dirty                   # stands in hub.dirty
     cdef bint is_holding                 # stands in hub.held_outlets
     cdef int held_pubacks                # inbound QoS 1 publishes whose answer is held back,
-    cdef int turn_pubacks                # of them in this turn
+    cdef int promised_pubacks            # of them in `promised`
+    cdef int noted_pubacks               # of them in `held`
     cdef readonly bint congested         # over output_bytes_max, and not yet drained
     cdef readonly double congested_at_s  # since when
     cdef public object shell             # the transport, as the connection knows it
@@ -39,7 +41,7 @@ cdef class Outlet:
         return self.out.size() + self.backlog_bytes
 
     cdef inline bint has_room(self) noexcept:
-        return self.out.size() + self.held.size() + self.backlog_bytes < self.hub.output_bytes_max
+        return self.out.size() + self.held.size() + self.promised.size() + self.backlog_bytes < self.hub.output_bytes_max
 
     cdef inline int mark(self) except -1:
         if not self.is_dirty:

@@ -31,6 +31,7 @@ cdef class Outlet:
         self.hub = hub
         self.out = ByteBuffer.__new__(ByteBuffer)
         self.held = ByteBuffer.__new__(ByteBuffer)
+        self.promised = ByteBuffer.__new__(ByteBuffer)
         self.version = 4
         self.client_packet_bytes_max = UNLIMITED_BYTES
 
@@ -106,17 +107,22 @@ cdef class Outlet:
 
     # ---- holding -------------------------------------------------------------------------------------
 
-    def take_held(self):
-        """What this turn holds back, for `release_held` once the turn is kept."""
-        taken = (self.held.take(), self.turn_pubacks)
-        self.turn_pubacks = 0
+    def promise_held(self):
+        """The store is given what is noted: what is held for that leaves with the next `release_promised`."""
+        self.held, self.promised = self.promised, self.held
+        self.promised_pubacks = self.noted_pubacks
+        self.noted_pubacks = 0
         self.is_holding = False
-        return taken
 
-    def release_held(self, tuple taken not None):
-        self.out.write(taken[0])
+    def release_promised(self):
+        """The store has kept what it was given."""
+        if self.out.size() == 0:
+            self.out, self.promised = self.promised, self.out
+        else:
+            self.out.append(self.promised.start(), self.promised.size())
+            self.promised.release()
+        self.held_pubacks -= self.promised_pubacks
         self.mark()
-        self.held_pubacks -= taken[1]
 
     # ---- messages ------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@ from braidmq.broker.hub cimport Hub
 from braidmq.broker.inflight cimport Inflight, Slot
 from braidmq.broker.message cimport Message
 from braidmq.broker.outlet cimport Outlet
+from braidmq.store.encoding cimport Named
 
 cdef enum Outcome:
     DELIVERED         # sent, or kept until it can be
@@ -33,6 +34,7 @@ cdef class Session:
     cdef readonly int outstanding            # of them on their way on this connection
     cdef unsigned long long last_sequence
     cdef readonly set inbound                # QoS 2 packet ids from the client, between PUBLISH and PUBREL; or None
+    cdef Named named                         # its client id's number in the store's present file
     cdef readonly bint is_remembered                  # outlives its connection, so its changes are journalled
 
     # Held for the control plane.

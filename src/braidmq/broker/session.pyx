@@ -19,26 +19,11 @@ from braidmq.broker.inflight cimport AWAITS_PUBACK, AWAITS_PUBCOMP, AWAITS_PUBRE
 from braidmq.broker.message cimport Message
 from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded, Outlet
 
-from braidmq.store.records import (
-    INBOUND as _INBOUND,
-    INBOUND_RELEASED as _INBOUND_RELEASED,
-    QUEUED as _QUEUED,
-    RECEIVED as _RECEIVED,
-    SENT as _SENT,
-    SETTLED as _SETTLED,
-)
-
 cdef enum:
     PUBREL = 0x62
     PACKET_IDS_MAX = 65535
     PACKET_IDENTIFIER_NOT_FOUND = 0x92
 
-cdef object INBOUND = _INBOUND
-cdef object INBOUND_RELEASED = _INBOUND_RELEASED
-cdef object QUEUED = _QUEUED
-cdef object RECEIVED = _RECEIVED
-cdef object SENT = _SENT
-cdef object SETTLED = _SETTLED
 
 
 cdef class Target:
@@ -118,8 +103,8 @@ cdef class Session:
         if self.queue is None and self.resend is None and self.may_send():
             self.last_sequence += 1
             if self.is_remembered:
-                self.hub.journal.append((QUEUED, self.client_id, self.last_sequence, message, qos, retain,
-                                         target.identifiers, target.group))
+                self.hub.journal.queued(self.client_id, &self.named, self.last_sequence, message, qos, retain,
+                                        target.identifiers, target.group)
             self.send(message, target, qos, retain, self.last_sequence)
             return DELIVERED
         return self.enqueue(message, target, qos, retain)
@@ -148,8 +133,8 @@ cdef class Session:
         self.queue.append(delivery)
         self.queue_bytes += cost
         if self.is_remembered:
-            self.hub.journal.append((QUEUED, self.client_id, self.last_sequence, message, qos, retain,
-                                     target.identifiers, target.group))
+            self.hub.journal.queued(self.client_id, &self.named, self.last_sequence, message, qos, retain,
+                                    target.identifiers, target.group)
         if self.hub.message_audience is not None:
             why = "the client is away" if self.outlet is None else "the client is behind"
             self.hub.message_audience.queued(message, self.client_id, None, why)
@@ -166,7 +151,7 @@ cdef class Session:
             return False
         self.outstanding += 1
         if self.is_remembered:
-            self.hub.journal.append((SENT, self.client_id, sequence, packet_id))
+            self.hub.journal.sent(self.client_id, &self.named, sequence, packet_id)
         return True
 
     cdef int send_again(self, unsigned int packet_id) except -1:
@@ -226,7 +211,7 @@ cdef class Session:
 
     cdef int settle(self, unsigned long long sequence) except -1:
         if self.is_remembered:
-            self.hub.journal.append((SETTLED, self.client_id, sequence))
+            self.hub.journal.settled(self.client_id, &self.named, sequence)
         return 0
 
     cdef int finish(self, Slot* slot, unsigned int reason) except -1:
@@ -257,7 +242,7 @@ cdef class Session:
         if slot.stage == AWAITS_PUBREC:
             self.inflight.received(slot)
             if self.is_remembered:
-                self.hub.journal.append((RECEIVED, self.client_id, slot.sequence))
+                self.hub.journal.received(self.client_id, &self.named, slot.sequence)
         return self.outlet.acknowledge(PUBREL, packet_id, 0)
 
     cdef int pubcomp(self, unsigned int packet_id) except -1:
@@ -276,7 +261,7 @@ cdef class Session:
             return False
         self.inbound.add(packet_id)
         if self.is_remembered:
-            self.hub.journal.append((INBOUND, self.client_id, packet_id))
+            self.hub.journal.inbound(self.client_id, &self.named, packet_id, False)
         return True
 
     def end_inbound(self, int packet_id):
@@ -285,7 +270,7 @@ cdef class Session:
             return False
         self.inbound.remove(packet_id)
         if self.is_remembered:
-            self.hub.journal.append((INBOUND_RELEASED, self.client_id, packet_id))
+            self.hub.journal.inbound(self.client_id, &self.named, packet_id, True)
         return True
 
     # ---- after a restart -----------------------------------------------------------------------------

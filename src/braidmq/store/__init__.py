@@ -3,23 +3,24 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from braidmq.store.records import Record
+from braidmq.store.encoding import Encoder
 
 
 class Store(Protocol):
     """Where the broker's changes are kept."""
 
-    immediate: bool
-    """Nothing has to wait: what the process holds in memory is all that is promised. No records are made."""
+    @property
+    def journal(self) -> Encoder | None:
+        """Where the broker notes what is to be remembered; None if nothing is promised beyond the process."""
 
     @property
     def is_failing(self) -> bool:
         """Nothing can be kept at present: whatever would have to be kept is to be refused."""
 
-    def commit(self, records: list[Record], kept: Callable[[], None]) -> None:
-        """Keep the records of one turn, all or none; when they are, call `kept` on the broker's thread.
+    def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
+        """Keep what the journal had of one turn, all or none; then call `kept` on the broker's thread.
 
-        Turns are kept in the order in which they were committed.
+        Turns are kept in the order in which they were committed. An empty one only waits for those before it.
         """
 
     def close(self) -> None: ...
@@ -28,10 +29,10 @@ class Store(Protocol):
 class MemoryStore:
     """Keeps nothing beyond the process: the broker's own objects are the store."""
 
-    immediate = True
+    journal = None
     is_failing = False
 
-    def commit(self, records: list[Record], kept: Callable[[], None]) -> None:
+    def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
         kept()
 
     def close(self) -> None:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from braidmq.store.codec import Decoder, Encoder
+from braidmq.store.decoding import Decoder
 from braidmq.store.directory import DataDirectory
+from braidmq.store.encoding import Encoder
 from braidmq.store.loading import Loader
-from braidmq.store.log import HEADER
+from braidmq.store.log import FRAME, HEADER
 from braidmq.store.records import CHECKPOINTED, Record
 from braidmq.store.state import State
 from braidmq.store.writer import Kept, LogWriter
@@ -36,8 +37,6 @@ class DurableStore:
     the broker's clock. `tell` gets sentences for the operator, from any thread.
     """
 
-    immediate = False
-
     def __init__(
         self,
         directory: Path,
@@ -49,14 +48,13 @@ class DurableStore:
         tell: Callable[[str], None] = lambda sentence: None,
         file_bytes: int = FILE_BYTES,
     ) -> None:
-        self.is_failing = False  # a plain attribute, because every publish asks for it
+        self.journal = Encoder(wall_offset_s)
         self._directory = DataDirectory(directory)
         self._post = post
         self._tell = tell
         self._durability = durability
         self._salvage = salvage
         self._wall_offset_s = wall_offset_s
-        self._encoder = Encoder(wall_offset_s)
         self._file_bytes_max = file_bytes
         self._writer: LogWriter | None = None
         self._outstanding = 0  # turns given to the writer and not yet reported
@@ -70,6 +68,10 @@ class DurableStore:
         self._checkpoint_from = 0
         self._checkpoint_bytes = 0
         self._must_checkpoint = False
+
+    @property
+    def is_failing(self) -> bool:
+        return self.journal.is_failing
 
     # ---- at the start --------------------------------------------------------------------------------
 
@@ -108,11 +110,11 @@ class DurableStore:
 
     # ---- the broker's turns --------------------------------------------------------------------------
 
-    def commit(self, records: list[Record], kept: Kept) -> None:
-        if not records and not self._outstanding:
+    def commit(self, turn: bytes, kept: Kept) -> None:
+        if not turn and not self._outstanding:
             kept()
             return
-        written = self._write(self._encoder.frame(records), kept)
+        written = self._write(turn, kept)
         if self._checkpoint is None and self._is_checkpoint_due():
             self._begin_checkpoint()
         if self._checkpoint is not None and not self.is_failing:
@@ -129,26 +131,29 @@ class DurableStore:
             self._tell(f"{self._directory.path}: the last turns could not be written; none was acknowledged")
         self._directory.close()
 
-    def _write(self, frame: bytes, kept: Kept) -> int:
-        """Append a frame (an empty one just waits its turn); how many bytes that takes."""
+    def _write(self, turn: bytes, kept: Kept) -> int:
+        """Append a turn (an empty one just waits until it is its turn); how many bytes that takes."""
         assert self._writer is not None, "load() comes first"
         self._outstanding += 1
-        self._writer.write(frame, kept)
-        self._file_bytes += len(frame)
-        self._grown_bytes += len(frame)
+        self._writer.write(turn, kept)
+        written = FRAME.size + len(turn) if turn else 0
+        self._file_bytes += written
+        self._grown_bytes += written
         if self._file_bytes >= self._file_bytes_max:
             self._begin_file()
-        return len(frame)
+        return written
 
     def _begin_file(self) -> None:
         assert self._writer is not None
+        if len(self.journal):  # noted by the restored broker, before its first turn
+            self._write(self.journal.take(), _nobody_waits)
         self._number += 1
         self._file_bytes = HEADER.size
-        self._encoder.begin_file()
+        self.journal.begin_file()
         self._writer.begin_file(self._number, self._oldest)
 
     def _set_failing(self, is_failing: bool) -> None:
-        self.is_failing = is_failing
+        self.journal.is_failing = is_failing
 
     def _on_kept(self, reports: list[Kept]) -> None:
         self._post(lambda: self._report(reports))
@@ -178,11 +183,11 @@ class DurableStore:
         assert self._writer is not None
         spent_bytes = 0
         for records in self._checkpoint:
-            spent_bytes += self._write(self._encoder.frame(records, sharing=True), _nobody_waits)
+            spent_bytes += self._write(self.journal.encode(records), _nobody_waits)
             if spent_bytes >= budget_bytes:
                 self._checkpoint_bytes += spent_bytes
                 return
-        self._write(self._encoder.frame([(CHECKPOINTED, self._checkpoint_from)]), _nobody_waits)
+        self._write(self.journal.encode([(CHECKPOINTED, self._checkpoint_from)]), _nobody_waits)
         self._writer.drop_before(self._checkpoint_from)
         self._oldest = self._checkpoint_from
         self._living_bytes = self._checkpoint_bytes + spent_bytes

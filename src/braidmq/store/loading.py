@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from braidmq.errors import StoreError
-from braidmq.store.codec import Decoder
+from braidmq.store.decoding import Decoder
 from braidmq.store.log import (
     HEADER,
     damaged,

@@ -1,7 +1,7 @@
 """The files of the store: numbered logs of turns, each with its length and checksum.
 
 A file is a header and then frames: a marker, the payload's length, a CRC-32 over length and payload, the
-payload (`Encoder.frame` writes them). A frame is there wholly or not at all, so a turn is too. Only the end
+payload. A frame is there wholly or not at all, so a turn is too. Only the end
 of the newest file can be torn by a crash, because a file is never written again once there is a newer one;
 anything else that can't be read is damage. Nothing that was acknowledged can be in a torn end: it had not
 been written.
@@ -19,7 +19,8 @@ from typing import Final, NamedTuple
 from braidmq.errors import StoreError
 
 MAGIC: Final = b"BRAIDLOG"
-VERSION: Final = 1
+VERSION: Final = 2
+READABLE: Final = (1, 2)  # 2 has more kinds of records
 HEADER: Final = struct.Struct("<8sIQQI")  # magic, version, number, oldest file needed with it, CRC of these
 FRAME: Final = struct.Struct("<4sII")  # marker, payload length, CRC of length and payload
 MARKER: Final = b"TURN"
@@ -53,14 +54,20 @@ def read_header(data: memoryview, path: Path) -> Header | None:
     magic, version, number, oldest, checksum = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise StoreError(f"{path}: isn't a log of BraidMQ; move it out of the data directory")
-    if version != VERSION:
+    if version not in READABLE:
         raise StoreError(
-            f"{path}: has format {version}, this version of BraidMQ reads format {VERSION}; "
+            f"{path}: has format {version}, this version of BraidMQ reads up to {VERSION}; "
             "start the version that wrote it"
         )
     if checksum != zlib.crc32(data[: HEADER.size - 4]):
         raise damaged(path, 0)
     return Header(number, oldest)
+
+
+def frame_head(payload: bytes) -> bytes:
+    """What stands before the payload in its frame."""
+    length = len(payload).to_bytes(4, "little")
+    return MARKER + length + zlib.crc32(payload, zlib.crc32(length)).to_bytes(4, "little")
 
 
 def frame_at(data: memoryview, offset: int) -> memoryview | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from braidmq.store.log import header, numbers_in, path_of
+from braidmq.store.log import frame_head, header, numbers_in, path_of
 
 RETRY_S: Final = 0.25
 
@@ -51,9 +51,9 @@ class LogWriter:
 
     # ---- from the broker's thread --------------------------------------------------------------------
 
-    def write(self, frame: bytes, kept: Kept) -> None:
-        """Append a frame to the present file and report it."""
-        self._actions.put((frame, kept))
+    def write(self, turn: bytes, kept: Kept) -> None:
+        """Append a turn to the present file and report it; of an empty one, only that it has its turn."""
+        self._actions.put((turn, kept))
 
     def begin_file(self, number: int, oldest: int) -> None:
         """Go on in a new file."""
@@ -101,23 +101,25 @@ class LogWriter:
             return found
 
     def _write_group(self, actions: list[Callable[[], object] | tuple[bytes, Kept] | None]) -> bool:
-        frames: list[bytes] = []
+        parts: list[bytes] = []  # of frames, as they follow each other in the file
         reports: list[Kept] = []
         for action in actions:
             if isinstance(action, tuple):
-                frames.append(action[0])
-                reports.append(action[1])
+                turn, kept = action
+                if turn:
+                    parts += (frame_head(turn), turn)
+                reports.append(kept)
                 continue
-            self._append_all(frames, reports)
-            frames, reports = [], []
+            self._append_all(parts, reports)
+            parts, reports = [], []
             if action is None:
                 return False
             action()
-        self._append_all(frames, reports)
+        self._append_all(parts, reports)
         return not self._gives_up.is_set()
 
-    def _append_all(self, frames: list[bytes], reports: list[Kept]) -> None:
-        data = frames[0] if len(frames) == 1 else b"".join(frames)
+    def _append_all(self, parts: list[bytes], reports: list[Kept]) -> None:
+        data = b"".join(parts)
         if reports and self._insist(partial(self._append, data)):
             self._on_kept(reports)
 

@@ -3,14 +3,6 @@ from typing import Any
 
 from braidmq.store.records import Record
 
-KINDS: dict[str, int]
-
-class Encoder:
-    def __init__(self, wall_offset_s: float) -> None: ...
-    def begin_file(self) -> None: ...
-    def encode(self, records: list[Record], sharing: bool = False) -> bytes: ...
-    def frame(self, records: list[Record], sharing: bool = False) -> bytes: ...
-
 class Decoder:
     def __init__(
         self,

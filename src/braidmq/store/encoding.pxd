@@ -1,0 +1,72 @@
+cimport cython
+
+from braidmq.wire.buffer cimport ByteBuffer
+
+
+cdef struct Named:
+    # The number of a client id in the file that is being written, if `epoch` is that file's.
+    unsigned long long epoch
+    unsigned long long number
+
+
+cdef struct Stretch:
+    # Deliveries of one session that follow each other and of which the same is to be told.
+    unsigned long long name
+    unsigned long long sequence        # of the first
+    unsigned long long packet_id       # of the first
+    unsigned long long count
+
+
+cdef class Body:
+    # What all receivers of a message share, and where it stands in the file that is being written.
+    cdef readonly bytes topic            # UTF-8, validated
+    cdef readonly bytes payload
+    cdef readonly bytes properties       # the MQTT 5 properties passed on as they came: no alias, expiry or subscription id
+    cdef readonly int qos                # as published
+    cdef readonly bint retain            # as published
+    cdef readonly double expires_at_s    # on the broker's clock; 0 = never
+    cdef readonly str publisher          # client id, or None for messages of the broker itself
+    cdef unsigned long long epoch        # the file in which the body stands
+    cdef unsigned long long number       # its number there
+
+
+@cython.final
+cdef class Encoder:
+    cdef public bint is_failing          # set by the store: nothing can be kept at present
+    cdef ByteBuffer out
+    cdef double wall_offset_s            # wall clock minus the broker's monotonic clock
+    cdef unsigned long long epoch        # of the file that is being written; no two have the same
+    cdef dict names                      # client id -> its number in this file
+    cdef str last_name
+    cdef unsigned long long last_number
+    cdef unsigned long long bodies       # in this file
+    cdef Stretch sent_stretch            # noted, and not yet written
+    cdef Stretch settled_stretch
+
+    # The records of which every message makes some, without a tuple in between.
+    cdef int queued(self, str client_id, Named* named, unsigned long long sequence, Body body, int qos, bint retain,
+                    bytes identifiers, object group) except -1
+    cdef int sent(self, str client_id, Named* named, unsigned long long sequence, unsigned int packet_id) except -1
+    cdef int received(self, str client_id, Named* named, unsigned long long sequence) except -1
+    cdef int settled(self, str client_id, Named* named, unsigned long long sequence) except -1
+
+    cdef int inbound(self, str client_id, Named* named, unsigned int packet_id, bint is_released) except -1
+
+    cdef int end_stretches(self) except -1
+    cdef int end_sent(self) except -1
+    cdef int end_settled(self) except -1
+    cdef int put_record(self, tuple record) except -1
+    cdef int put_retained(self, tuple record) except -1
+    cdef unsigned long long body_number(self, Body body) except? 0
+    cdef int put_body(self, Body body) except -1
+    cdef int put_will(self, object will) except -1
+    cdef int put_head(self, int kind, str client_id) except -1
+    cdef unsigned long long number_of(self, str client_id, Named* named) except? 0xFFFFFFFFFFFFFFFF
+    cdef unsigned long long name_number(self, str client_id) except? 0xFFFFFFFFFFFFFFFF
+    cdef int put_byte(self, int value) except -1
+    cdef int put_varint(self, unsigned long long value) except -1
+    cdef int put_bytes(self, bytes data) except -1
+    cdef int put_text(self, str text) except -1
+    cdef int put_optional_text(self, str text) except -1
+    cdef int put_double(self, double value) except -1
+    cdef int put_time(self, double at_s) except -1

@@ -1,0 +1,31 @@
+# The numbers in the store's bytes, for the one who writes them and the one who reads them.
+
+cdef enum:
+    # As in braidmq.store.records; a test compares them.
+    SESSION = 0
+    SESSION_ENDED = 1
+    AWAY = 2
+    SUBSCRIBED = 3
+    UNSUBSCRIBED = 4
+    QUEUED = 5
+    SENT = 6
+    RECEIVED = 7
+    SETTLED = 8
+    INBOUND = 9
+    INBOUND_RELEASED = 10
+    RETAINED = 11
+    WILL = 12
+    CHECKPOINTED = 13
+    # Of the file alone.
+    NAME = 32
+    BODY = 33
+    SENT_STRETCH = 34      # client id, sequence, packet id, count: all three go up by one
+    SETTLED_STRETCH = 35   # client id, sequence, count
+
+    # Bits of a BODY's flags, above its QoS, and of a QUEUED's.
+    RETAIN = 4
+    HAS_EXPIRY = 8
+    HAS_PUBLISHER = 16
+    HAS_PROPERTIES = 32
+    HAS_IDENTIFIERS = 8
+    HAS_GROUP = 16
