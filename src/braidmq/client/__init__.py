@@ -22,6 +22,7 @@ from braidmq.client.errors import (
     UnsubscribeRefusedError,
 )
 from braidmq.client.options import Authenticator, Options, StatusReporting, TlsFiles
+from braidmq.client.patience import publish_patiently
 from braidmq.client.scram import ScramAuthenticator
 
 __all__ = [
@@ -51,4 +52,5 @@ __all__ = [
     "TlsFiles",
     "UnsubscribeRefusedError",
     "properties_of",
+    "publish_patiently",
 ]

@@ -32,12 +32,14 @@ from braidmq.client.errors import (
     ClientClosedError,
     ClientError,
     ConnectionLostError,
+    LimitExceededError,
     RequestTimeoutError,
 )
 from braidmq.client.events import Closed, Completed, Event, Failed, Reauthenticated, ResubscribeRefused
 from braidmq.client.options import OptionChoices
 from braidmq.client.pinger import Pinger
 from braidmq.client.session import Session
+from braidmq.errors import BraidError, ProtocolError
 from braidmq.wire import NO_PROPERTIES, Properties, Publish, Suback, Subscription, Unsuback
 
 GATHERED_BYTES_MAX = 64 * 1024  # publish_many writes at least this often
@@ -151,24 +153,54 @@ class BlockingClient:
         `timeout_s` is for each step: room in the window, or the next answer. Raises the first refusal, after
         the answers to all others are in.
         """
-        tokens: list[int] = []
+        packets = (make_publish(topic, payload, qos, retain, properties) for topic, payload in messages)
+        outcomes = self.publish_packets(packets, timeout_s=timeout_s)
+        for outcome in outcomes:
+            if isinstance(outcome, BraidError):
+                raise outcome
+        # QoS 0 has no answers, so there are no results.
+        return [outcome for outcome in outcomes if isinstance(outcome, PublishResult)] if qos else []
+
+    def publish_packets(
+        self, packets: Iterable[Publish], *, timeout_s: float | None = None
+    ) -> list[PublishResult | BraidError]:
+        """As `publish_many`, for messages that each have their own QoS, retain flag and properties.
+
+        One outcome for each packet, in order. What MQTT or the server does not allow is in the list and not
+        raised, and the other packets are published all the same.
+        """
+        submitted: list[int | BraidError] = []  # a token, 0 for QoS 0, or why it can't be sent
         with self._lock:
             try:
-                for topic, payload in messages:
-                    packet = make_publish(topic, payload, qos, retain, properties)
-                    token = self._submit_when_possible(packet, self._deadline(timeout_s))
-                    if token:
-                        tokens.append(token)
-                        self._answers[token] = None
+                for packet in packets:
+                    submitted.append(self._submit_or_refuse(packet, self._deadline(timeout_s)))
                     if self.session.unsent_bytes > GATHERED_BYTES_MAX:
                         self._turn(time.monotonic())
                 self._until(self._all_sent, self._deadline(timeout_s), "publish")
-                for token in tokens:
-                    self._until_answered(token, self._deadline(timeout_s), "publish")
-                return [publish_result(_result(self._answers[token])) for token in tokens]
+                return [self._outcome(token, timeout_s) for token in submitted]
             finally:
-                for token in tokens:
-                    self._stop_expecting(token)
+                for token in submitted:
+                    if isinstance(token, int) and token:
+                        self._stop_expecting(token)
+
+    def _submit_or_refuse(self, packet: Publish, deadline: float) -> int | BraidError:
+        self._make_room(packet, deadline)
+        try:
+            token = self.session.publish(packet)
+        except (ProtocolError, LimitExceededError) as error:
+            return error
+        if token:
+            self._answers[token] = None
+        return token
+
+    def _outcome(self, token: int | BraidError, timeout_s: float | None) -> PublishResult | BraidError:
+        if isinstance(token, BraidError):
+            return token
+        if not token:
+            return NO_ANSWER
+        self._until_answered(token, self._deadline(timeout_s), "publish")
+        event = self._answers[token]
+        return event.error if isinstance(event, Failed) else publish_result(_result(event))
 
     def subscribe(
         self,
@@ -431,10 +463,13 @@ class BlockingClient:
         return self.session.connected and self._link is not None and not self._link.unsent_bytes
 
     def _submit_when_possible(self, packet: Publish, deadline: float) -> int:
+        self._make_room(packet, deadline)
+        return self.session.publish(packet)
+
+    def _make_room(self, packet: Publish, deadline: float) -> None:
         self._check_open()
         if not self._has_room(packet):
             self._until(lambda: self._has_room(packet), deadline, "publish")
-        return self.session.publish(packet)
 
     def _has_room(self, packet: Publish) -> bool:
         if packet.qos == 0:
