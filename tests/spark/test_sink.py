@@ -16,7 +16,7 @@ from braidmq.client import BlockingClient, Message
 from braidmq.spark.repeats import MARK, RepeatFilter
 from braidmq.spark.sink import rotated
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 SILENCE_S = 20.0  # so long may an expected message take
 
 
