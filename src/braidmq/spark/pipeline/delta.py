@@ -1,0 +1,57 @@
+"""Delta tables without Spark's Delta jars: files that are written already are entered into the table's log.
+
+No data passes through the driver. A commit carries a number under a name (an application transaction of the
+Delta protocol), so that entering it a second time is noticed and left.
+"""
+
+import json
+import time
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.transaction import AddAction, RemoveAction
+
+from braidmq.spark.pipeline.config import PARTITION_COLUMNS
+from braidmq.spark.pipeline.places import Place
+from braidmq.spark.pipeline.writing import StagedFile
+
+
+def delta_schema(schema: pa.Schema) -> pa.Schema:
+    """With the columns that the directories spell."""
+    return schema.append(pa.field("day", pa.date32())).append(pa.field("hour", pa.int32()))
+
+
+def add_files(
+    table: Place,
+    schema: pa.Schema,
+    files: list[tuple[StagedFile, str]],
+    removed: list[str],
+    writer: str,
+    number: int,
+) -> None:
+    """Enters files at their places in the table, in one transaction; nothing if it was done before."""
+    log = DeltaTable.create(
+        table.uri, delta_schema(schema), mode="ignore", partition_by=list(PARTITION_COLUMNS)
+    )
+    known = log.transaction_version(writer)
+    if known is not None and known >= number:
+        return
+    now_ms = time.time_ns() // 1_000_000
+    adds = [_add(file, path, now_ms, data_change=not removed) for file, path in files]
+    log.create_write_transaction(
+        [*adds, *(_remove(path, now_ms) for path in removed)],
+        mode="append",
+        schema=delta_schema(schema),
+        partition_by=list(PARTITION_COLUMNS),
+        commit_properties=CommitProperties(app_transactions=[Transaction(writer, number)]),
+    )
+
+
+def _add(file: StagedFile, path: str, now_ms: int, *, data_change: bool) -> AddAction:
+    values = {"day": file.day, "hour": str(int(file.hour or 0))}
+    stats = json.dumps({"numRecords": file.rows})
+    return AddAction(path, file.bytes, values, now_ms, data_change, stats)
+
+
+def _remove(path: str, now_ms: int) -> RemoveAction:
+    return RemoveAction(path, False, deletion_timestamp=now_ms)

@@ -1,0 +1,67 @@
+"""The directories of one pipeline, opened: its tables, its checkpoints and its commit logs."""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from braidmq.spark.pipeline.commits import CommitLog
+from braidmq.spark.pipeline.config import PipelineConfig
+from braidmq.spark.pipeline.places import Place, open_place
+from braidmq.spark.pipeline.tables import (
+    AGGREGATES,
+    AGGREGATES_FEED,
+    AGGREGATES_FEED_SCHEMA,
+    ALERTS,
+    ALERTS_FEED,
+    ALERTS_FEED_SCHEMA,
+    DEVICE_STATES,
+    DEVICE_STATES_SCHEMA,
+    INTERNAL,
+    directory_of,
+    user_tables,
+)
+from braidmq.spark.pipeline.writing import Target
+
+INTERNAL_TABLES = {
+    AGGREGATES_FEED: AGGREGATES_FEED_SCHEMA,
+    ALERTS_FEED: ALERTS_FEED_SCHEMA,
+    DEVICE_STATES: DEVICE_STATES_SCHEMA,
+}
+_TIME_COLUMNS = {AGGREGATES: "window_start", ALERTS: "at"}
+
+
+class Home(NamedTuple):
+    """Where everything of a pipeline is."""
+
+    config: PipelineConfig
+    root: Place
+
+    @property
+    def internal(self) -> Place:
+        return self.root.at(INTERNAL)
+
+    def table(self, name: str) -> Place:
+        return self.root.at(directory_of(self.config, name))
+
+    def checkpoint(self, query: str) -> Place:
+        return self.internal.at("checkpoints", query)
+
+    def targets(self) -> dict[str, Target]:
+        """How every table is written."""
+        tables = {
+            name: Target(schema, _TIME_COLUMNS.get(name, "received_at"))
+            for name, schema in user_tables(self.config).items()
+        }
+        return tables | {name: Target(schema, None) for name, schema in INTERNAL_TABLES.items()}
+
+    def commit_log(self, writer: str) -> CommitLog:
+        tables = {name: self.table(name) for name in self.targets()}
+        return CommitLog(writer, self.internal, tables, self.delta_tables())
+
+    def delta_tables(self) -> dict[str, pa.Schema]:
+        return user_tables(self.config) if self.config.pipeline.format == "delta" else {}
+
+
+def open_home(config: PipelineConfig) -> Home:
+    """The home of a pipeline; nothing is made."""
+    return Home(config, open_place(config.pipeline.location))

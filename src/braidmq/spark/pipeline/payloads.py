@@ -1,0 +1,152 @@
+"""Payloads of one schema: bytes in, typed columns out, or the reason why not. Pure.
+
+A schema becomes a msgspec type, nested as its paths are, so that decoding, types, ranges and missing fields
+are checked in C in one pass (about a microsecond a message). CBOR is decoded by cbor2 and then checked by
+the same type. Whatever bytes come, a payload ends up in the columns or among the refused, and never raises:
+hostile payloads are daily business. Of a key that is there twice the last value counts, as in most readers
+of JSON.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import cbor2
+import msgspec
+import pyarrow as pa
+
+from braidmq.spark.pipeline.fields import TYPES, FieldSpec, accepted_type
+
+DETAIL_CHARACTERS_MAX: Final = 200
+
+MALFORMED: Final = "malformed"
+MISSING_FIELD: Final = "missing_field"
+WRONG_TYPE: Final = "wrong_type"
+OUT_OF_RANGE: Final = "out_of_range"
+
+
+class Refused(NamedTuple):
+    """A payload that doesn't fit: its row, a reason to count by, and the detail for people."""
+
+    row: int
+    reason: str
+    detail: str
+
+
+class Reading(NamedTuple):
+    """What became of some payloads: the rows that fit with a column per field, and the others."""
+
+    rows: list[int]
+    columns: dict[str, pa.Array]
+    refused: list[Refused]
+
+
+Decode = Callable[[bytes], Any]
+
+
+class PayloadReader:
+    """Reads the payloads of one schema."""
+
+    def __init__(self, format: str, specs: dict[str, FieldSpec]) -> None:
+        tree: dict[str, Any] = {}
+        for name, spec in specs.items():
+            *outer, last = spec.keys(name)
+            branch = tree
+            for key in outer:
+                branch = branch.setdefault(key, {})
+            branch[last] = spec
+        places: dict[tuple[str, ...], str] = {}
+        self._decode = _decoder(format, _struct_of(tree, (), "", places)[0])
+        self._columns = [(name, _getter(places[spec.keys(name)]), spec.type) for name, spec in specs.items()]
+
+    def read(self, payloads: Sequence[bytes]) -> Reading:
+        decode = self._decode
+        rows: list[int] = []
+        decoded: list[Any] = []
+        refused: list[Refused] = []
+        for row, payload in enumerate(payloads):
+            try:
+                decoded.append(decode(payload))
+            except Exception as error:  # decoders raise what they like about hostile bytes
+                refused.append(_refusal(row, error))
+            else:
+                rows.append(row)
+        columns = {name: _column(map(getter, decoded), type_) for name, getter, type_ in self._columns}
+        return Reading(rows, columns, refused)
+
+
+def _decoder(format: str, struct: type) -> Decode:
+    match format:
+        case "json":
+            return msgspec.json.Decoder(struct).decode
+        case "messagepack":
+            return msgspec.msgpack.Decoder(struct).decode
+    return lambda payload: msgspec.convert(cbor2.loads(payload), struct)
+
+
+def _struct_of(
+    tree: dict[str, Any], keys: tuple[str, ...], place: str, places: dict[tuple[str, ...], str]
+) -> tuple[type, bool]:
+    """A msgspec type for one level of the tree, and whether it has to be there.
+
+    Its attributes have names of our own, since keys may be anything; `places` learns where each key went.
+    """
+    required, optional = [], []
+    names = {}
+    for index, (key, branch) in enumerate(tree.items()):
+        name = f"f{index}"
+        names[name] = key
+        here = f"{place}.{name}".lstrip(".")
+        if isinstance(branch, FieldSpec):
+            places[*keys, key] = here
+            type_, needed = accepted_type(branch), not branch.optional
+        else:
+            type_, needed = _struct_of(branch, (*keys, key), here, places)
+            type_ = type_ if needed else type_ | None
+        if needed:
+            required.append((name, type_))
+        else:
+            optional.append((name, type_, None))
+    struct = msgspec.defstruct("Payload", [*required, *optional], rename=names)
+    return struct, bool(required)
+
+
+def _getter(place: str) -> Callable[[Any], Any]:
+    """Reads one attribute; what is inside an absent branch is absent."""
+    straight = attrgetter(place)
+    if "." not in place:
+        return straight
+
+    def read(value: Any) -> Any:
+        for name in place.split("."):
+            if value is None:
+                return None
+            value = getattr(value, name)
+        return value
+
+    return read
+
+
+def _column(values: Any, type_: str) -> pa.Array:
+    row = TYPES[type_]
+    if not type_.startswith("timestamp"):
+        return pa.array(values, row.kept)
+    times = [None if value is None else row.convert(value) for value in values]
+    return pa.array(times, pa.int64()).cast(row.kept)
+
+
+def _refusal(row: int, error: Exception) -> Refused:
+    text = str(error)
+    if not isinstance(error, msgspec.ValidationError):
+        return Refused(row, MALFORMED, _shown(f"{type(error).__name__}: {text}"))
+    if "missing required field" in text:
+        return Refused(row, MISSING_FIELD, _shown(text))
+    if ", got `" in text:
+        return Refused(row, WRONG_TYPE, _shown(text))
+    # A number beyond its bounds, or a text that is no time.
+    return Refused(row, OUT_OF_RANGE, _shown(text))
+
+
+def _shown(text: str) -> str:
+    """Fit for a table: short, and without halves of characters."""
+    return text[:DETAIL_CHARACTERS_MAX].encode(errors="replace").decode()

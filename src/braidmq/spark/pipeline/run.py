@@ -1,0 +1,267 @@
+"""Runs a pipeline: starts its queries, keeps them going, and stops them between two batches.
+
+Queries restart from their checkpoints, here after a failure and at the next start alike. A query that fails
+again and again ends the run; the others have lost nothing.
+"""
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from braidmq.errors import BraidError
+from braidmq.spark.pipeline.aggregates import AggregatesWriter, aggregate
+from braidmq.spark.pipeline.alerting import AlertsWriter, make_publisher, with_ticks
+from braidmq.spark.pipeline.home import INTERNAL_TABLES, Home
+from braidmq.spark.pipeline.ingest import Ingest
+from braidmq.spark.pipeline.status import (
+    AGGREGATES_QUERY,
+    ALERTS_QUERY,
+    BATCHES_REMEMBERED,
+    INGEST,
+    QueryStatus,
+    lag_of,
+    write_status,
+)
+from braidmq.spark.pipeline.tables import AGGREGATES_FEED, ALERTS_FEED
+
+LOOK_EVERY_S: Final = 1.0
+BACKOFF_S_MAX: Final = 30.0
+RESTARTS_MAX: Final = 5  # without a good batch in between
+BATCH_END_S: Final = 60.0  # how long a batch may take to finish when we stop
+
+Messages = Callable[[SparkSession], DataFrame]
+
+
+class PipelineFailedError(BraidError):
+    """A query of the pipeline failed for good."""
+
+
+class Pipeline:
+    """The queries of one pipeline in one Spark session."""
+
+    def __init__(self, spark: SparkSession, home: Home, messages: Messages) -> None:
+        self._spark = spark
+        self._home = home
+        self._messages = messages
+
+    def run(self, stop: threading.Event) -> None:
+        """Runs until told to stop; PipelineFailedError if a query can't go on."""
+        with writers_lock(self._home):
+            running = [Runner(self._home, name, start) for name, start in self._queries(once=False)]
+            try:
+                while not stop.wait(LOOK_EVERY_S):
+                    for runner in running:
+                        runner.look(time.monotonic())
+            finally:
+                for runner in running:
+                    runner.stop()
+
+    def backfill(self) -> None:
+        """Does everything that is there by now, and no more; silence isn't judged."""
+        with writers_lock(self._home):
+            for name, start in self._queries(once=True):
+                runner = Runner(self._home, name, start)
+                runner.finish()
+
+    def _queries(self, *, once: bool) -> Iterator[tuple[str, Callable[[], StreamingQuery]]]:
+        config = self._home.config
+        yield INGEST, lambda: self._start_ingest(once)
+        if config.aggregates is not None:
+            yield AGGREGATES_QUERY, lambda: self._start_aggregates(once)
+        if config.rules:
+            yield ALERTS_QUERY, lambda: self._start_alerts(once)
+
+    def _start_ingest(self, once: bool) -> StreamingQuery:
+        writer = Ingest(self._home, self._log(INGEST), self._query_id(INGEST))
+        trigger_s = self._home.config.pipeline.trigger_s
+        return self._start(INGEST, self._messages(self._spark), writer, trigger_s, once)
+
+    def _start_aggregates(self, once: bool) -> StreamingQuery:
+        settings = self._home.config.aggregates
+        assert settings is not None
+        writer = AggregatesWriter(self._home, self._log(AGGREGATES_QUERY), self._query_id(AGGREGATES_QUERY))
+        windows = aggregate(self._feed(AGGREGATES_FEED), settings)
+        return self._start(AGGREGATES_QUERY, windows, writer, settings.trigger_s, once)
+
+    def _start_alerts(self, once: bool) -> StreamingQuery:
+        config = self._home.config
+        publish = make_publisher(config)
+        writer = AlertsWriter(
+            self._home,
+            self._log(ALERTS_QUERY),
+            self._query_id(ALERTS_QUERY),
+            publish,
+            judges_silence=not once,
+        )
+        rows = with_ticks(self._feed(ALERTS_FEED))
+        return self._start(ALERTS_QUERY, rows, writer, config.alerts.trigger_s, once)
+
+    def _start(
+        self,
+        name: str,
+        rows: DataFrame,
+        writer: Callable[[DataFrame, int], None],
+        trigger_s: float,
+        once: bool,
+    ) -> StreamingQuery:
+        stream = rows.writeStream.queryName(name).foreachBatch(writer)
+        stream = stream.option("checkpointLocation", self._home.checkpoint(name).uri)
+        if once:
+            return stream.trigger(availableNow=True).start()
+        return stream.trigger(processingTime=f"{round(trigger_s * 1_000)} milliseconds").start()
+
+    def _log(self, name: str) -> Any:
+        log = self._home.commit_log(name)
+        log.recover()
+        return log
+
+    def _query_id(self, name: str) -> Callable[[], str]:
+        """Spark's id of a query, which lives as long as its checkpoint; known once the query has started."""
+        return lambda: _read_query_id(self._home, name)
+
+    def _feed(self, table: str) -> DataFrame:
+        """A hand-off of the first query; Spark deletes its files when it has done with them."""
+        reader = self._spark.readStream.schema(from_arrow_schema(INTERNAL_TABLES[table]))
+        return reader.option("cleanSource", "delete").parquet(self._home.table(table).make().uri)
+
+
+class Runner:
+    """One query: started, looked after, stopped."""
+
+    def __init__(self, home: Home, name: str, start: Callable[[], StreamingQuery]) -> None:
+        self._home = home
+        self._name = name
+        self._start = start
+        self._status = QueryStatus(state="running", at_ms=_now_ms())
+        self._failures = 0  # since the last good batch
+        self._again_at: float | None = None
+        self._query = start()
+
+    def look(self, now: float) -> None:
+        """Notes progress; starts a failed query again when its time has come."""
+        if self._again_at is not None:
+            if now >= self._again_at:
+                self._again_at = None
+                self._query = self._start()
+            return
+        self._note()
+        if self._query.isActive:
+            return
+        reason = _reason(self._query)
+        self._failures += 1
+        if self._failures > RESTARTS_MAX:
+            self._say(state="failed", error=reason)
+            raise PipelineFailedError(f"the query {self._name} failed {self._failures} times: {reason}")
+        self._again_at = now + min(BACKOFF_S_MAX, 2.0**self._failures)
+        self._say(restarts=self._status.restarts + 1, error=reason)
+
+    def stop(self) -> None:
+        """Lets a batch end, then stops."""
+        end = time.monotonic() + BATCH_END_S
+        while self._query.isActive and self._query.status["isTriggerActive"] and time.monotonic() < end:
+            time.sleep(0.02)
+        with suppress(PySparkException):
+            self._query.stop()
+        self._note()
+        if self._status.state != "failed":
+            self._say(state="stopped")
+
+    def finish(self) -> None:
+        """Waits until a query that ends by itself has ended."""
+        try:
+            self._query.awaitTermination()
+        except PySparkException as error:
+            self._say(state="failed", error=_first_line(str(error)))
+            raise PipelineFailedError(f"the query {self._name}: {_first_line(str(error))}") from error
+        self._note()
+        self._say(state="stopped")
+
+    def _note(self) -> None:
+        """Takes over what the query says of its batches since the last look."""
+        fresh = [
+            progress
+            for progress in map(_plain, self._query.recentProgress)
+            if progress["batchId"] > self._status.batch and progress["numInputRows"]
+        ]
+        if not fresh:
+            self._say()
+            return
+        last = fresh[-1]
+        self._failures = 0
+        times = [*self._status.batch_ms, *(progress["durationMs"]["triggerExecution"] for progress in fresh)]
+        self._say(
+            batch=last["batchId"],
+            lag=lag_of(last),
+            rows_per_s=last.get("processedRowsPerSecond") or 0.0,
+            batch_ms=times[-BATCHES_REMEMBERED:],
+            late=self._status.late + sum(map(_late_rows, fresh)),
+            error=None,
+        )
+
+    def _say(self, **changes: Any) -> None:
+        self._status = msgspec.structs.replace(self._status, at_ms=_now_ms(), **changes)
+        write_status(self._home, self._name, self._status)
+
+
+@contextmanager
+def writers_lock(home: Home) -> Iterator[None]:
+    """Keeps a second pipeline from writing the same tables; on shared file systems that is up to the user."""
+    home.internal.make()
+    if "://" in home.root.uri:
+        yield
+        return
+    with open(home.internal.at("lock").path, "w") as file:  # noqa: PTH123 - a place is no path
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise PipelineFailedError(f"{home.root.uri}: another pipeline is writing there") from error
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _read_query_id(home: Home, name: str) -> str:
+    place = home.checkpoint(name).at("metadata")
+    with place.files.open_input_stream(place.path) as stream:
+        found: str = msgspec.json.decode(stream.read())["id"]
+    return found
+
+
+def _plain(progress: Any) -> dict[str, Any]:
+    """A progress as a dictionary, whatever this version of PySpark gives."""
+    plain: dict[str, Any] = progress if isinstance(progress, dict) else msgspec.json.decode(progress.json)
+    return plain
+
+
+def _late_rows(progress: dict[str, Any]) -> int:
+    return sum(
+        operator.get("numRowsDroppedByWatermark", 0) for operator in progress.get("stateOperators", ())
+    )
+
+
+def _reason(query: StreamingQuery) -> str:
+    error = query.exception()
+    return "it ended" if error is None else _first_line(str(error))
+
+
+def _first_line(text: str) -> str:
+    """The most telling line of what the JVM says: the last that isn't a place in a stack."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [
+        line for line in lines if not line.startswith(("at ", "File ", "=", "...", "^", "JVM stacktrace"))
+    ]
+    return (told or [text])[0][:500]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
