@@ -184,12 +184,14 @@ def make_publisher(config: PipelineConfig) -> Publish:
         "brokers": ",".join(settings.brokers or config.sources[0].brokers),
         "qos": settings.qos,
         "retain": settings.retain,
+        "contentType": "application/json",
+        "idColumn": "id",
         **settings.options,
     }
 
     def publish(spark: SparkSession, alerts: list[Alert]) -> None:
-        rows = [(topic_of(settings.topic, alert), payload_of(alert)) for alert in alerts]
-        frame = spark.createDataFrame(rows, "topic string, payload binary").coalesce(1)
+        rows = [(topic_of(settings.topic, alert), payload_of(alert), alert.id) for alert in alerts]
+        frame = spark.createDataFrame(rows, "topic string, payload binary, id string").coalesce(1)
         frame.write.format("mqtt").options(**options).mode("append").save()
 
     return publish
