@@ -1,0 +1,1 @@
+"""The main job as a demonstration: devices, brokers, the pipeline, and a check of every message."""
