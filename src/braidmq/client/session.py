@@ -75,6 +75,7 @@ class Session:
         self.server = ServerLimits()
         self.session_present = False  # whether the server still knew us at the last CONNACK
         self.reporter = StatusReporter(options)
+        self.connections = 0  # how many CONNACKs have let us in
         self._inbound = Inbound(options)
         self._ids = PacketIds()
         self._outbound = Outbound(self._ids, self._send, self._send_publish, self._emit)
@@ -341,6 +342,7 @@ class Session:
         self.state = State.CONNECTED
         self._settle(packet.properties)
         self.session_present = packet.session_present
+        self.connections += 1
         self._emit(Connected(packet.session_present, packet.properties))
         self._inbound.connected(resumed=packet.session_present)
         keep_alive_s = self._keep_alive.interval_s if self._keep_alive is not None else 0.0

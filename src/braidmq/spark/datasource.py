@@ -4,16 +4,27 @@ Spark makes such an object in several short-lived processes only to ask for one 
 connected or started here.
 """
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
+from braidmq.spark.schema import spark_schema
 from braidmq.spark.sink import MqttStreamWriter, MqttWriter
+from braidmq.spark.source import MqttStreamReader, batch_reader, stream_reader
 
 
 class MqttDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return "mqtt"
+
+    def schema(self) -> StructType:
+        return spark_schema()
+
+    def streamReader(self, schema: StructType) -> MqttStreamReader:  # noqa: N802 (Spark's name)
+        return stream_reader(self.options, schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return batch_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> MqttWriter:
         return MqttWriter(self.options, schema, overwrite)

@@ -1,0 +1,202 @@
+"""The driver's side of one streaming query: what there is to read, who receives, what may be deleted.
+
+Lives in the process that Spark starts for the source, and knows no pyspark. Receivers start with the first
+question for the latest offset: planning a batch again after a restart needs none. A broker that is away is no
+error here: the log simply does not grow, and the reports say why.
+"""
+
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from braidmq.errors import BraidError
+from braidmq.spark.files import Claim
+from braidmq.spark.offsets import Log, Offsets, latest, resolve
+from braidmq.spark.plan import Slice, TriggerLimits, next_end, partitions, slices
+from braidmq.spark.source_options import StreamOptions, Subscriber
+from braidmq.spark.supervisor import Supervisor
+from braidmq.spark.tasks import ReceiverTask
+from braidmq.spark.wal import Member, Wal
+
+CLAIM_PATIENCE_S = 30.0  # an earlier run may still be ending
+DRAIN_QUIET_S = 3.0
+PARTITION_BYTES_MAX = 32 << 20
+AVAILABLE_NOW_POLL_S = 0.05
+SETTLED_STATES = ("receiving", "full", "drained")
+
+
+class DataLossError(BraidError):
+    """Rows that the query should read are not in the log."""
+
+
+class StreamDriver:
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._wal = Wal(options.wal_location)
+        self._supervisor = Supervisor()
+        self._claim: Claim | None = None
+        self._members: dict[str, Member] = {member.name: member for member in self._wal.members()}
+        self._logs: dict[str, Log] = {}
+        self._listed_at = float("-inf")
+        self._batch_at = time.monotonic()
+        self._target: Offsets | None = None  # of a query that reads what is there now
+        self._committed: Offsets = {}
+
+    @property
+    def supervisor(self) -> Supervisor:
+        return self._supervisor
+
+    # -- offsets ------------------------------------------------------------------------------------------
+
+    def initial(self) -> Offsets:
+        return resolve(self._options.starting, self._wal.logs(self._members))
+
+    def latest(self, start: Offsets, limits: TriggerLimits) -> Offsets:
+        self._start_receivers()
+        self._note_drained()
+        logs = self._list(start)
+        if self._target is not None:
+            logs = {name: _until(log, self._target.get(name, 0)) for name, log in logs.items()}
+            limits = msgspec.structs.replace(limits, rows_min=0)
+        now = time.monotonic()
+        end = next_end(start, logs, limits, now - self._batch_at)
+        if end != start:
+            self._batch_at = now
+        else:
+            self._trim_if_large(start)
+        return end
+
+    def report_latest(self) -> Offsets | None:
+        """All that is stored: what Spark shows as the lag is the distance to it."""
+        return latest(self._list({})) or None
+
+    def prepare_available_now(self) -> None:
+        """Takes what the brokers have kept for us: until none has sent anything for a while."""
+        self._start_receivers()
+        options = self._options
+        deadline = time.monotonic() + options.available_now_timeout_s
+        seen, seen_at = -1, time.monotonic()
+        while (now := time.monotonic()) < deadline:
+            reports = self._supervisor.reports()
+            settled = all(report.state in SETTLED_STATES for report in reports)
+            progress = sum(report.next_offset for report in reports)
+            if progress != seen or not settled:
+                seen, seen_at = progress, now
+            elif now - seen_at >= options.available_now_quiet_s:
+                break
+            time.sleep(AVAILABLE_NOW_POLL_S)
+        self._listed_at = float("-inf")
+        self._target = latest(self._list({}))
+
+    # -- batches ------------------------------------------------------------------------------------------
+
+    def plan(self, start: Offsets, end: Offsets) -> list[list[Slice]]:
+        """The partitions of a batch. A listing of its own: the batch may be one of an earlier run."""
+        found, gaps = slices(start, end, self._wal.logs(end))
+        if gaps and self._options.fail_on_data_loss:
+            missing = "; ".join(map(str, gaps))
+            raise DataLossError(
+                f"{missing} are not in {self._wal.location}. They were deleted, or the checkpoint belongs to "
+                "another log. failOnDataLoss=false goes on without them"
+            )
+        return partitions(found, PARTITION_BYTES_MAX)
+
+    def commit(self, end: Offsets) -> None:
+        self._committed = end
+        self._trim(end)
+
+    # -- the end ------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        self._supervisor.stop()
+        if self._claim is not None:
+            self._claim.release()
+            self._claim = None
+
+    # -- receivers ----------------------------------------------------------------------------------------
+
+    def _start_receivers(self) -> None:
+        if self._claim is not None:
+            return
+        self._claim = self._wal.claim(CLAIM_PATIENCE_S)
+        previous = {member.name: member for member in self._wal.members()}
+        wanted = {subscriber.name: self._member(subscriber) for subscriber in self._options.subscribers}
+        self._members = previous | wanted
+        self._wal.write_members(self._members.values())
+        orphans = [member for member in previous.values() if member.name not in wanted and not member.drained]
+        self._supervisor.start(self._tasks(wanted.values(), previous))
+        self._supervisor.start(self._task(orphan, (), DRAIN_QUIET_S) for orphan in orphans)
+
+    def _member(self, subscriber: Subscriber) -> Member:
+        return Member(
+            name=subscriber.name, broker=subscriber.broker, subscriptions=self._options.subscriptions
+        )
+
+    def _tasks(self, wanted: Iterable[Member], previous: dict[str, Member]) -> Iterable[ReceiverTask]:
+        for member in wanted:
+            before = previous.get(member.name, member).subscriptions
+            stale = tuple(filter_ for filter_ in before if filter_ not in member.subscriptions)
+            yield self._task(member, stale, None)
+
+    def _task(self, member: Member, stale: tuple[str, ...], drain_quiet_s: float | None) -> ReceiverTask:
+        options = self._options
+        return ReceiverTask(
+            subscriber=member.name,
+            broker=member.broker,
+            connection=options.connection,
+            subscriptions=member.subscriptions,
+            stale_subscriptions=stale,
+            qos=options.qos,
+            session_expiry_s=options.session_expiry_s,
+            receive_maximum=options.receive_maximum,
+            wal_location=options.wal_location,
+            wal_bytes_max=options.subscriber_wal_bytes_max,
+            segment_delay_s=options.segment_delay_s,
+            dedup=options.dedup,
+            drain_quiet_s=drain_quiet_s,
+        )
+
+    def _note_drained(self) -> None:
+        done = [
+            report.subscriber
+            for report in self._supervisor.reports()
+            if report.state == "drained" and not self._members[report.subscriber].drained
+        ]
+        for name in done:
+            self._members[name] = msgspec.structs.replace(self._members[name], drained=True)
+        if done:
+            self._wal.write_members(self._members.values())
+
+    # -- the log ------------------------------------------------------------------------------------------
+
+    def _list(self, start: Offsets) -> dict[str, Log]:
+        """Spark asks every 10 ms when it is idle; a listing is good for a little longer than that."""
+        now = time.monotonic()
+        if now - self._listed_at >= self._wal.files.listing_costs_s:
+            self._logs = self._wal.logs(self._members.keys() | start.keys())
+            self._listed_at = now
+        return self._logs
+
+    def _trim_if_large(self, start: Offsets) -> None:
+        """The sink has all before `start`, but Spark commits it only with the next batch.
+
+        If the log is full there would be no next batch.
+        """
+        size_bytes = sum(segment.size_bytes for log in self._logs.values() for segment in log)
+        if size_bytes > self._options.wal_bytes_max // 2 and start != self._committed:
+            self.commit(start)
+
+    def _trim(self, end: Offsets) -> None:
+        options = self._options
+        rows_kept = 2 * options.receive_maximum
+        bytes_kept = options.subscriber_wal_bytes_max // 4
+        for name, position in end.items():
+            if name in self._members:
+                self._wal.trim(name, self._wal.log(name), position, rows_kept, bytes_kept)
+        self._listed_at = float("-inf")
+
+
+def _until(log: Log, end: int) -> Log:
+    """The part of a log that was there when the query began; it ends with a whole segment."""
+    return tuple(segment for segment in log if segment.end <= end)

@@ -1,0 +1,292 @@
+"""One subscriber of the group as a process: messages in, durable segments out, then acknowledgements.
+
+    python -m braidmq.spark.receiver     # the task as one line of JSON on stdin, reports on stdout
+
+The order is the promise: a segment is durable before the first of its messages is acknowledged. A message
+that was not acknowledged comes again; what of it was stored already is known by the repeat filter.
+
+The process lives as long as its stdin: when that ends, it stores what it has, says goodbye and is gone. A
+crash at any point costs nothing but repeats.
+"""
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from braidmq.client import BlockingClient, ClientError, MessageBatch
+from braidmq.client.backoff import Backoff
+from braidmq.errors import BraidError
+from braidmq.spark._columns import ColumnBuilder, identify
+from braidmq.spark.dedup import DUP, RepeatFilter
+from braidmq.spark.offsets import new_log_number
+from braidmq.spark.pace import Pace
+from braidmq.spark.segments import pack
+from braidmq.spark.source_options import RECEIVE_MAXIMUM_FOR_DEDUP
+from braidmq.spark.tasks import ReceiverTask, Report
+from braidmq.spark.wal import SegmentWriter, Wal
+from braidmq.wire import NO_PROPERTIES, Properties, Subscription
+
+IDLE_S = 0.2  # how long a stop may go unnoticed
+FULL_POLL_S = 0.05
+REPORT_EVERY_S = 0.2
+STOP_PATIENCE_S = 10.0  # for the last segment; then the process ends without it
+SEGMENT_BYTES_MAX = 32 << 20
+BACKOFF_MIN_S = 0.2
+BACKOFF_MAX_S = 10.0
+FEW = 64  # messages; where so few come at a time, waking up for them is what costs
+NAP_S = 0.005
+EXIT_FAILED = 3
+SEND_IF_NEW = 1  # retain handling: retained messages come with a new subscription only
+
+
+class Reporter:
+    """Writes the report, not more often than anybody could want it."""
+
+    def __init__(self, report: Report, stream: Any) -> None:
+        self.report = report
+        self._stream = stream
+        self._said_at = 0.0
+
+    def tell(self, **changes: Any) -> None:
+        """At once."""
+        for name, value in changes.items():
+            setattr(self.report, name, value)
+        self._said_at = time.monotonic()
+        self._stream.write(msgspec.json.encode(self.report) + b"\n")
+        self._stream.flush()
+
+    def tell_sometimes(self) -> None:
+        if time.monotonic() - self._said_at >= REPORT_EVERY_S:
+            self.tell()
+
+
+class Receiver:
+    def __init__(self, task: ReceiverTask, stopping: threading.Event, stream: Any) -> None:
+        self._task = task
+        self._stopping = stopping
+        self._reporter = Reporter(Report(subscriber=task.subscriber), stream)
+        self._report = self._reporter.report
+        self._wal = Wal(task.wal_location)
+        self._writer = SegmentWriter(self._wal, task.subscriber, new_log_number(time.time()))
+        # Half a window is stored while the broker sends the other half.
+        segment_bytes_max = min(SEGMENT_BYTES_MAX, task.wal_bytes_max // 8)
+        self._rows_max = max(1, task.receive_maximum // 2)
+        self._pace = Pace(self._rows_max, segment_bytes_max, task.segment_delay_s)
+        self._filter = self._make_filter()
+        self._connections = 0
+        self._last_message_at = time.monotonic()
+        self._report.next_offset = self._writer.next
+
+    def _make_filter(self) -> RepeatFilter | None:
+        task = self._task
+        if task.dedup == "false" or task.qos == 0 or task.receive_maximum > RECEIVE_MAXIMUM_FOR_DEDUP:
+            return None
+        known = RepeatFilter(task.receive_maximum, trusting=task.dedup == "true")
+        stored, rows = [], 0
+        for segment in reversed(self._wal.log(task.subscriber)):
+            stored.append(self._wal.read(task.subscriber, segment))
+            rows += segment.rows
+            if rows >= 2 * task.receive_maximum:
+                break
+        for batch in reversed(stored):
+            known.restore(np.asarray(batch.column("packet_id")), np.asarray(batch.column("digest")))
+        return known
+
+    # -- the life of the process --------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until stopped, or drained; raises what ended the client."""
+        client = self._connect()
+        if client is None:
+            return
+        try:
+            self._settle(client)
+            self._reporter.tell(state="receiving", error="")
+            while not self._stopping.is_set() and not self._drained(client):
+                self._collect(client)
+            forget = NO_PROPERTIES if self._stopping.is_set() else Properties(session_expiry_s=0)
+            client.close(properties=forget)
+        finally:
+            client.close()
+            self._writer.close()
+        self._reporter.tell(state="stopped" if self._stopping.is_set() else "drained")
+
+    def _connect(self) -> BlockingClient | None:
+        """Tries until it works; None: stopped before."""
+        backoff = Backoff(BACKOFF_MIN_S, BACKOFF_MAX_S, random.random)
+        self._reporter.tell(state="connecting")
+        while not self._stopping.is_set():
+            client = self._client()
+            try:
+                client.open()
+            except (ClientError, OSError) as error:
+                self._reporter.tell(error=str(error))
+                self._stopping.wait(backoff.delay_s())
+            else:
+                return client
+        return None
+
+    def _client(self) -> BlockingClient:
+        task = self._task
+        return BlockingClient(
+            [str(task.broker)],
+            pinger=True,
+            **task.connection.client_choices(task.broker)
+            | {
+                "client_id": task.subscriber,
+                "clean_start": False,
+                "session_expiry_s": task.session_expiry_s,
+                "receive_maximum": task.receive_maximum,
+                "manual_ack": True,
+                "backoff_max_s": BACKOFF_MAX_S,
+            },
+        )
+
+    def _settle(self, client: BlockingClient) -> None:
+        """Joins the group, or leaves it if only the rest is wanted."""
+        self._connections = client.session.connections
+        if self._filter is not None and not client.session.session_present:
+            self._filter.reset()
+        if self._task.drain_quiet_s is None:
+            client.subscribe(*map(self._subscription, self._task.subscriptions))
+        elif client.session.session_present and self._task.subscriptions:
+            client.unsubscribe(*self._task.subscriptions)
+        if self._task.stale_subscriptions and client.session.session_present:
+            client.unsubscribe(*self._task.stale_subscriptions)
+
+    def _subscription(self, topic_filter: str) -> Subscription:
+        return Subscription(
+            topic_filter, self._task.qos, retain_as_published=True, retain_handling=SEND_IF_NEW
+        )
+
+    def _drained(self, client: BlockingClient) -> bool:
+        quiet_s = self._task.drain_quiet_s
+        if quiet_s is None:
+            return False
+        if not client.session.session_present and not client.session.queued_messages:
+            return True
+        return time.monotonic() - self._last_message_at >= quiet_s
+
+    # -- one segment --------------------------------------------------------------------------------------
+
+    def _collect(self, client: BlockingClient) -> None:
+        if self._is_full():
+            self._stopping.wait(FULL_POLL_S)
+            return
+        builder, batches, messages = ColumnBuilder(), [], 0
+        began, patience_s = 0.0, IDLE_S
+        while patience_s > 0:
+            batch = client.receive_batch(self._rows_max - messages, timeout_s=patience_s)
+            now = time.monotonic()
+            if len(batch):
+                began = began or now
+                messages += len(batch)
+                batches.append(batch)
+                self._take(client, batch, builder)
+            elif not began:
+                break
+            patience_s = self._pace.patience_s(messages, builder.size_bytes, now - began)
+            if len(batch) < FEW and patience_s > NAP_S:
+                time.sleep(NAP_S)
+            if self._stopping.is_set():
+                break
+        if batches:
+            self._pace.stored(messages, time.monotonic() - began)
+            self._store(builder, batches)
+        self._tell(client)
+
+    def _take(self, client: BlockingClient, batch: MessageBatch, builder: ColumnBuilder) -> None:
+        identity = identify(batch)
+        marked = np.count_nonzero(np.frombuffer(memoryview(identity[0]), np.uint8) & DUP)
+        repeats = self._repeats(client, identity)
+        self._report.redelivered += int(marked)
+        if repeats is not None:
+            self._report.repeats += int(repeats.sum())
+        builder.add(batch, time.time_ns() // 1000, identity, repeats)
+        self._last_message_at = time.monotonic()
+
+    def _repeats(self, client: BlockingClient, identity: Any) -> Any:
+        if self._filter is None:
+            return None
+        session = client.session
+        if session.connections != self._connections:
+            self._connections = session.connections
+            if not session.session_present:
+                # Messages of the old session may be among these; a new session repeats nothing yet.
+                self._filter.reset()
+                return None
+            self._filter.connected()
+        return self._filter.repeats(*identity)
+
+    def _store(self, builder: ColumnBuilder, batches: list[MessageBatch]) -> None:
+        """First durable, then acknowledged."""
+        if builder.rows:
+            size_bytes, rows = builder.size_bytes, builder.rows
+            self._writer.write(pack(builder, str(self._task.broker)), size_bytes)
+            self._report.rows += rows
+            self._report.received_bytes += size_bytes
+            self._report.segments += 1
+        for batch in batches:
+            batch.ack()
+
+    def _is_full(self) -> bool:
+        """While the log is full nothing is read; then the receive maximum holds the broker back."""
+        full = (
+            self._writer.size_bytes > self._task.wal_bytes_max
+            and self._writer.measure() > self._task.wal_bytes_max
+        )
+        if full != (self._report.state == "full"):
+            self._reporter.tell(state="full" if full else "receiving")
+        return full
+
+    def _tell(self, client: BlockingClient) -> None:
+        report = self._report
+        report.connections = client.session.connections
+        report.waiting = client.session.queued_messages
+        report.dropped = client.dropped_messages
+        report.wal_bytes = self._writer.size_bytes
+        report.next_offset = self._writer.next
+        report.dedup_sound = self._filter is None or self._filter.sound
+        report.last_message_at = time.time() - (time.monotonic() - self._last_message_at)
+        state = "receiving" if client.connected else "connecting"
+        if state != report.state:
+            self._reporter.tell(state=state)
+        self._reporter.tell_sometimes()
+
+
+def _watch(stopping: threading.Event) -> None:
+    """The driver holds the other end of our stdin; when it ends, for whatever reason, so do we."""
+    while sys.stdin.buffer.read(4096):
+        pass
+    stopping.set()
+    time.sleep(STOP_PATIENCE_S)
+    os._exit(EXIT_FAILED)
+
+
+def main() -> int:
+    stopping = threading.Event()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
+    signal.signal(signal.SIGTERM, lambda _number, _frame: stopping.set())
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return 0
+    task = msgspec.json.decode(line, type=ReceiverTask)
+    threading.Thread(target=_watch, args=(stopping,), name="parent watch", daemon=True).start()
+    reports = sys.stdout.buffer
+    try:
+        Receiver(task, stopping, reports).run()
+    except (BraidError, OSError) as error:
+        Reporter(Report(subscriber=task.subscriber, state="failed", error=str(error)), reports).tell()
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
