@@ -29,6 +29,7 @@ from braidmq.errors import ConfigError
 from braidmq.net.aside import Aside
 from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
+from braidmq.net.memory import memory_use
 from braidmq.net.plugins import NamedObserver, observer_makers
 from braidmq.net.stream import Turn, clock_s
 from braidmq.net.tls import renew, server_context
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("braidmq.node")
 
 LATER_TABLES = ("listeners", "limits", "store", "admin", "log", "observers")  # kept by a reload
+GOODBYE_POLL_S = 0.01
 GOODBYE_S = 2.0  # how long clients may take to read that the server is shutting down
 
 
@@ -72,7 +74,7 @@ async def _serve(
     broker = make_broker(config, store, gate)
     for make_observer in make_observers:
         broker.add_observer(make_observer())
-    SystemTopics(broker, clock_s())
+    SystemTopics(broker, clock_s(), memory_use)
     _tame_garbage_collector()
     turn = Turn(broker, loop)
     broker.run_aside = aside = Aside(turn, loop)
@@ -212,6 +214,8 @@ async def _stop(broker: Broker, turn: Turn, servers: list[Listening]) -> None:
         async with asyncio.timeout(GOODBYE_S):
             for server in servers:
                 await server.wait_closed()
+            while turn.open_links:
+                await asyncio.sleep(GOODBYE_POLL_S)
     turn.stop()
     broker.audience.tell(Stopped())
     broker.hub.store.close()

@@ -1,5 +1,6 @@
 """$SYS: what is told, when, to whom, and that nobody else can say it."""
 
+from collections.abc import Iterable
 from math import exp
 
 import pytest
@@ -11,14 +12,19 @@ from braidmq.wire import (
     V311,
     Connack,
     Connect,
+    Pingreq,
+    Properties,
     Puback,
     Publish,
     Pubrec,
     Subscribe,
     Subscription,
     Will,
+    encode,
 )
 from tests.broker.world import Client, World
+from tests.support.broker import UnsupportedError, start_mosquitto
+from tests.support.raw import RawClient
 
 
 def told(client: Client) -> dict[str, str]:
@@ -41,7 +47,7 @@ def told_all(world: World) -> dict[str, str]:
 
 def make_world(**limits: int) -> World:
     world = World(**limits)
-    SystemTopics(world.broker, world.now)
+    SystemTopics(world.broker, world.now, lambda: (1000, 2000))
     return world
 
 
@@ -65,6 +71,110 @@ def test_the_numbers_are_the_brokers() -> None:
     assert int(found["messages/stored"]) == int(found["retained messages/count"]) + 1
     # Two in ten seconds are twelve a minute; ten seconds are a sixth of the one minute of the average.
     assert float(found["load/publish/received/1min"]) == pytest.approx(12 * (1 - exp(-1 / 6)), abs=0.01)
+
+
+def test_packets_connections_and_ends_are_counted() -> None:
+    world = make_world()
+    brief = world.connect("brief", properties=Properties(session_expiry_s=1))
+    brief.subscribe("$share/crew/a", "$share/crew/b", "c", qos=1)
+    writer = world.connect("writer")
+    writer.send(Publish("c", b"12345"), Pingreq())
+    world.open()  # says nothing
+    world.pass_time(PERIOD_S)
+    found = told_all(world)
+    assert found["shared_subscriptions/count"] == "2"
+    assert found["messages/received"] == "5"  # two CONNECT, SUBSCRIBE, PUBLISH, PINGREQ
+    assert found["messages/sent"] == "5"
+    assert found["publish/bytes/received"] == found["publish/bytes/sent"] == str(len(encode_publish()))
+    assert float(found["load/sockets/1min"]) == pytest.approx(3 * 6 * (1 - exp(-1 / 6)), abs=0.01)
+    assert float(found["load/connections/1min"]) == pytest.approx(2 * 6 * (1 - exp(-1 / 6)), abs=0.01)
+    assert (found["heap/current"], found["heap/maximum"]) == ("1000", "2000")
+    brief.vanish()
+    world.pass_time(PERIOD_S)
+    world.pass_time(PERIOD_S)
+    found = told_all(world)
+    assert (found["clients/expired"], found["shared_subscriptions/count"]) == ("1", "0")
+
+
+def encode_publish() -> bytes:
+    return encode(Publish("c", b"12345"), V5)
+
+
+def test_each_drop_reason_and_quota_has_its_topic() -> None:
+    world = make_world(queue_messages_max=1, address_connects_per_s_max=2)
+    away = world.connect("away", V311, clean_start=False)
+    away.subscribe("a", qos=1)
+    away.vanish()
+    writer = world.connect("writer")
+    writer.send(*(Publish("a", b"x", 1, packet_id=number) for number in (1, 2)), Publish("a", b"x"))
+    world.open()
+    world.pass_time(PERIOD_S)
+    found = told_all(world)
+    assert found["publish/messages/dropped"] == "2"
+    assert found["publish/messages/dropped/queue_full"] == "1"
+    assert found["publish/messages/dropped/away"] == "1"
+    assert found["quotas/refused addresses"] == "1"
+
+
+# Whatever Mosquitto 2.0 tells, and its rates over one minute. There is nothing that it tells and we don't.
+MOSQUITTO_TOPICS = frozenset(
+    {
+        "bytes/received",
+        "bytes/sent",
+        *(f"clients/{what}" for what in ("active", "connected", "disconnected", "expired", "inactive")),
+        "clients/maximum",
+        "clients/total",
+        "heap/current",
+        "heap/maximum",
+        *(f"load/{what}/received/1min" for what in ("bytes", "messages", "publish")),
+        *(f"load/{what}/sent/1min" for what in ("bytes", "messages", "publish")),
+        "load/connections/1min",
+        "load/publish/dropped/1min",
+        "load/sockets/1min",
+        *(f"messages/{what}" for what in ("received", "sent", "stored")),
+        *(f"publish/bytes/{what}" for what in ("received", "sent")),
+        *(f"publish/messages/{what}" for what in ("dropped", "received", "sent")),
+        "retained messages/count",
+        "shared_subscriptions/count",
+        "store/messages/bytes",
+        "store/messages/count",
+        "subscriptions/count",
+        "uptime",
+        "version",
+    }
+)
+
+
+def per_minute(topics: Iterable[str]) -> frozenset[str]:
+    """The topics without the rates over five and fifteen minutes."""
+    return frozenset(topic for topic in topics if not topic.endswith(("/5min", "/15min")))
+
+
+def test_every_topic_of_mosquitto_is_there() -> None:
+    world = make_world()
+    world.pass_time(PERIOD_S)
+    found = told_all(world)
+    assert per_minute(found) >= MOSQUITTO_TOPICS
+    rates = {topic.removesuffix("/1min") for topic in found if topic.endswith("/1min")}
+    assert {f"{name}/{minutes}min" for name in rates for minutes in (5, 15)} <= found.keys()
+
+
+def test_that_is_what_mosquitto_tells() -> None:
+    try:
+        mosquitto = start_mosquitto(None, "sys_interval 1")
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    try:
+        client = RawClient(mosquitto.port)
+        client.connect("reader")
+        client.subscribe("$SYS/#", qos=0)
+        found: set[str] = set()
+        while not found >= MOSQUITTO_TOPICS:  # the test's timeout ends it
+            topic = client.take().topic.removeprefix("$SYS/broker/")
+            found |= per_minute([topic])
+    finally:
+        mosquitto.stop()
+    assert found <= MOSQUITTO_TOPICS
 
 
 def test_only_what_has_changed_is_told_again() -> None:

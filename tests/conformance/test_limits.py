@@ -12,9 +12,6 @@ from tests.support.raw import RawClient, read_exactly
 
 pytestmark = pytest.mark.braidmq_only
 
-# The standard has no reason of its own for too many user properties.
-TOO_MUCH = (Reason.QUOTA_EXCEEDED, Reason.IMPLEMENTATION_SPECIFIC_ERROR, Reason.PACKET_TOO_LARGE)
-
 
 def reason_of(client: RawClient) -> int | None:
     """The reason in the next packet: an acknowledgement that refuses, or the DISCONNECT."""
@@ -74,7 +71,7 @@ def test_properties_max(small: Broker, connect: Connector, name: str) -> None:
     client.publish(name, b"x", user_properties=(("k", "v"),) * 5)
     assert len(client.take().properties.user_properties) == 5
     client.send_bytes(frames.publish(name, b"x", properties=frames.props(frames.user_property("k", "v") * 6)))
-    client.expect_disconnect(*TOO_MUCH)
+    client.expect_disconnect(Reason.QUOTA_EXCEEDED)  # the standard has no reason of its own for it
     assert_serving(small)
 
 
@@ -83,7 +80,7 @@ def test_properties_max_of_a_connect(small: Broker, dial: Dial, name: str) -> No
     client.send_bytes(
         frames.connect(frames.blob(name), properties=frames.props(frames.user_property("k", "v") * 6))
     )
-    client.expect_refused(*TOO_MUCH)
+    assert client.expect_refused(Reason.QUOTA_EXCEEDED) is not None
     assert_serving(small)
 
 
@@ -92,9 +89,11 @@ def test_connections_max(limited: Limited, connect: Connector, dial: Dial, name:
     clients = [connect(to=broker) for _ in range(3)]
     refused, refused_too = dial(5, broker), dial(4, broker)
     refused.send_bytes(frames.connect(frames.blob(name)))
-    refused.expect_refused(Reason.QUOTA_EXCEEDED, Reason.SERVER_BUSY, Reason.SERVER_UNAVAILABLE)
+    told = refused.expect_refused(Reason.SERVER_BUSY)
     refused_too.send_bytes(frames.connect(frames.blob(name), level=4))
-    refused_too.expect_refused(3)
+    told_too = refused_too.expect_refused(3)
+    assert told is not None
+    assert told_too is not None
     for client in clients:
         client.expect_nothing()
     # The seat is free as soon as the broker has seen the end of a connection, which it has after this.

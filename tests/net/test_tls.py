@@ -1,10 +1,12 @@
 """TLS listeners: what is encrypted, who is let in by certificate, and which files stop the start."""
 
+import re
 import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from braidmq.config import Listener
@@ -146,3 +148,36 @@ def test_a_key_that_everybody_can_read_is_refused(authority: Authority) -> None:
 
 def test_a_listener_without_files_has_no_tls() -> None:
     assert server_context(Listener()) is None
+
+
+def test_handshakes_that_never_end_count_as_connections(authority: Authority, server_files: Files) -> None:
+    tls = {"certificate": str(server_files.certificate), "key": str(server_files.key)}
+    settings = "[limits]\nconnections_max = 2\nconnect_timeout_s = 600\n[admin]\nport = 0\n"
+    with serving([tls], settings) as (broker, [port]), httpx.Client(base_url=broker.admin_address()) as api:
+
+        def shown(name: str) -> float:
+            return float(re.findall(rf"^{name} (\S+)$", api.get("/metrics").text, re.MULTILINE)[0])
+
+        waiting = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(2)]
+        while shown("braidmq_tls_handshakes") < 2:
+            pass  # the test's timeout ends it
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as refused:
+            assert refused.recv(1) == b""
+        assert shown("braidmq_connections_refused_total") == 1
+        waiting.pop().close()
+        while shown("braidmq_tls_handshakes") > 1:
+            pass
+        client = TlsClient(port, trusting(authority))
+        client.connect("in")
+        waiting.pop().close()
+        client.disconnect()
+
+
+def test_a_broker_that_stops_says_so_over_tls_too(authority: Authority, server_files: Files) -> None:
+    tls = {"certificate": str(server_files.certificate), "key": str(server_files.key)}
+    with serving([tls]) as (broker, [port]):
+        client = TlsClient(port, trusting(authority))
+        client.connect("c")
+        broker.process.terminate()
+        client.expect_disconnect(0x8B)
+        assert broker.process.wait(20) == 0

@@ -145,7 +145,8 @@ def start_braidmq(config: Mapping[str, Mapping[str, object]] | None = None, *fla
     return Broker(command, directory)
 
 
-def start_mosquitto(config: Mapping[str, Mapping[str, object]] | None = None) -> Broker:
+def start_mosquitto(config: Mapping[str, Mapping[str, object]] | None = None, *settings: str) -> Broker:
+    """`settings` are lines for its own configuration file."""
     program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         raise UnsupportedError("mosquitto is not installed (Debian: apt-get install mosquitto)")
@@ -156,7 +157,7 @@ def start_mosquitto(config: Mapping[str, Mapping[str, object]] | None = None) ->
         raise UnsupportedError(f"mosquitto has no setting for {[*wanted, *unknown]}")
     directory, port = Path(tempfile.mkdtemp(prefix="braidmq-test-")), free_port()
     lines = [f"listener {port} 127.0.0.1", "allow_anonymous true", "persistence false", "log_dest none"]
-    lines.append("set_tcp_nodelay true")
+    lines += ["set_tcp_nodelay true", *settings]
     lines += [f"{MOSQUITTO_NAMES[name]} {value}" for name, value in limits.items()]
     path = directory / "mosquitto.conf"
     path.write_text("\n".join(lines) + "\n")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 import braidmq
@@ -26,6 +26,7 @@ class Metrics:
         self._census = Census()
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        ProcessCollector(registry=self._registry)
         self._lag_s = Histogram(
             "braidmq_loop_lag_seconds",
             "How much later than asked the event loop runs something",
@@ -58,8 +59,12 @@ class Metrics:
     def _counters(self) -> Iterator[Metric]:
         counts = self._desk.broker.hub.counters()
         for name, what in (
+            ("packets_received", "Packets of all kinds that clients have sent"),
+            ("packets_sent", "Packets of all kinds sent to clients"),
             ("publishes_received", "PUBLISH packets that clients have sent"),
             ("publishes_sent", "PUBLISH packets sent to clients"),
+            ("publish_bytes_received", "Bytes of PUBLISH packets that clients have sent"),
+            ("publish_bytes_sent", "Bytes of PUBLISH packets sent to clients"),
             ("bytes_received", "Bytes that clients have sent"),
             ("bytes_sent", "Bytes sent to clients"),
         ):
@@ -70,8 +75,17 @@ class Metrics:
         for reason in DROP_NAMES:
             dropped.add_metric([reason], counts[f"dropped_{reason}"])
         yield dropped
-        failures = self._desk.broker.audience.failures
-        yield CounterMetricFamily("braidmq_observer_failures", "Errors of plug-ins that look on", failures)
+        broker = self._desk.broker
+        for name, what, count in (
+            ("connections_opened", "Network connections that came to be", broker.opened),
+            ("connects", "CONNECT packets that could be read", broker.connects_received),
+            ("connections_refused", "Closed because of connections_max", broker.refused_connections),
+            ("addresses_refused", "Closed because of address_connects_per_s_max", broker.refused_addresses),
+            ("quota_pauses", "Times that a client which sent too fast was made to wait", broker.quota_pauses),
+            ("sessions_expired", "Sessions that ended after their expiry", broker.sessions_expired),
+            ("observer_failures", "Errors of plug-ins that look on", broker.audience.failures),
+        ):
+            yield CounterMetricFamily(f"braidmq_{name}", what, count)
         collections = sum(generation["collections"] for generation in gc.get_stats())
         yield CounterMetricFamily("braidmq_gc_collections", "Runs of the garbage collector", collections)
 
@@ -80,6 +94,7 @@ class Metrics:
         for name, what, value in (
             ("uptime_seconds", "Time since the start", self._desk.health().uptime_s),
             ("connections", "Network connections, also before CONNECT", len(broker.connections)),
+            ("tls_handshakes", "Connections whose TLS handshake isn't over", broker.handshakes),
             ("clients_connected", "Sessions whose client is connected", census.connected),
             ("sessions", "Sessions, also of clients that are away", census.sessions),
             ("subscriptions", "Subscriptions of all sessions", census.subscriptions),

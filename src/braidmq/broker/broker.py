@@ -75,6 +75,11 @@ class Broker:
         self._make_client_id = make_client_id
         self._on_closed = on_closed
         self._watched_outlets: set[Outlet] = set()
+        self.handshakes = 0  # connections whose TLS handshake isn't over, kept up to date by the shell
+        self.opened = 0  # connections that came to be, with their handshake over
+        self.connects_received = 0
+        self.sessions_expired = 0
+        self.refused_connections = 0  # closed because there were connections_max
         self.quota_pauses = 0  # how often somebody who sent too fast was made to wait
         self.refused_addresses = 0  # connections closed because their address opened too many
         is_metered = limits.client_bytes_per_s_max or limits.client_messages_per_s_max
@@ -92,11 +97,19 @@ class Broker:
         connection = self._connection_kind(self.hub, self.router, self, shell, peer)
         connection.takes_fast_lane = not self.audience.needs_every_message
         self.connections.add(connection)
+        self.opened += 1
         if self._address_rates is not None and not self._address_rates.admits(peer, now):
             self.refused_addresses += 1
             connection.is_finished = True  # what it sends isn't looked at
             shell.defer(lambda: connection.close("too many connections from its address"))
         return connection
+
+    def has_room(self) -> bool:
+        """Whether one more connection is within connections_max; asked before a TLS handshake begins."""
+        if len(self.connections) + self.handshakes < self.limits.connections_max:
+            return True
+        self.refused_connections += 1
+        return False
 
     def advance(self, now: float) -> None:
         """Let happen what is due by `now`."""
@@ -128,7 +141,9 @@ class Broker:
     def check_connect(self, packet: Connect) -> None:
         """Raise ProtocolError if the CONNECT asks for what nobody can have here."""
         limits = self.limits
+        self.connects_received += 1
         if len(self.connections) > limits.connections_max:
+            self.refused_connections += 1
             raise ProtocolError(ReasonCode.SERVER_BUSY, "too many connections")
         if len(packet.client_id.encode()) > limits.client_id_bytes_max:
             raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is too long")
@@ -309,6 +324,7 @@ class Broker:
 
     def end_session(self, session: Session, why: Literal["expired", "replaced", "not_kept"]) -> None:
         """The session is over: nothing of it remains, but its will is sent and its group's work goes on."""
+        self.sessions_expired += why == "expired"
         for timer in (session.expiry_timer, session.will_timer):
             if timer is not None:
                 timer.cancel()

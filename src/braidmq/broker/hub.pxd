@@ -41,6 +41,8 @@ cdef class Hub:
     cdef long long publishes_sent
     cdef long long others_received          # packets that are no PUBLISH
     cdef long long others_sent
+    cdef long long publish_bytes_received   # whole PUBLISH packets, header and topic included
+    cdef long long publish_bytes_sent
     cdef long long bytes_received
     cdef long long bytes_sent
     cdef long long dropped[DROP_KINDS]

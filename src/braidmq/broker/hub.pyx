@@ -92,6 +92,8 @@ cdef class Hub:
             "publishes_sent": self.publishes_sent,
             "packets_received": self.publishes_received + self.others_received,
             "packets_sent": self.publishes_sent + self.others_sent,
+            "publish_bytes_received": self.publish_bytes_received,
+            "publish_bytes_sent": self.publish_bytes_sent,
             "bytes_received": self.bytes_received,
             "bytes_sent": self.bytes_sent,
         }

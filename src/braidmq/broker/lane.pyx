@@ -225,6 +225,7 @@ cdef class Lane(Outlet):
         if self.is_open:
             if first >> 4 == PUBLISH:
                 self.end_run()
+                self.hub.publish_bytes_received += frame_bytes
                 return self.publish_general(first, body, body_bytes)
             self.hub.others_received += 1
             if self.acknowledged(first, body, body_bytes):
@@ -288,6 +289,7 @@ cdef class Lane(Outlet):
         if self.run.count == 0:
             return 0
         self.hub.publishes_received += self.run.count
+        self.hub.publish_bytes_received += self.run.end - self.run.start
         self.feeds_many = len(fanout.targets) > WIDE_FANOUT
         for target in fanout.targets:
             self.forward_run(target)

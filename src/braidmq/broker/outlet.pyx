@@ -135,6 +135,7 @@ cdef class Outlet:
             self.hub.drop(DROP_SLOW_SUBSCRIBER, messages)
             return DROPPED
         self.hub.publishes_sent += messages
+        self.hub.publish_bytes_sent += size
         if size >= WRITE_THROUGH_BYTES and pending == 0 and self.direct is not None:
             written = self.direct.write_now(frames, size)
             frames += written
@@ -183,9 +184,11 @@ cdef class Outlet:
         size = out.size()
         write_publish(out, message, self.is_v5, qos, retain, dup, packet_id, identifiers, alias, topic_known,
                       self.hub.now)
+        size = out.size() - size
         self.hub.publishes_sent += 1
+        self.hub.publish_bytes_sent += size
         if self.hub.message_audience is not None:
-            self.hub.message_audience.delivered(message, self.client_id, qos, packet_id, dup, out.size() - size)
+            self.hub.message_audience.delivered(message, self.client_id, qos, packet_id, dup, size)
         return True
 
     cdef int alias_for(self, bytes topic, bint* known) except -1:

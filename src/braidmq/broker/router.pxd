@@ -58,6 +58,7 @@ cdef class Router:
     cdef Py_ssize_t cache_max
     cdef long long last_revision
     cdef Outlet full_outlet
+    cdef readonly Py_ssize_t shared_subscriptions
 
     cdef Fanout find(self, bytes topic)
     cdef int route(self, Message message, Session publisher) except -1

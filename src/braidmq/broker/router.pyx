@@ -178,7 +178,9 @@ cdef class Router:
             if group is None:
                 group = entry.groups[subscription.group] = Group(
                     subscription.group, subscription.filter, self)
+            self.shared_subscriptions -= len(group.members)
             group.join(subscription.target(group))
+            self.shared_subscriptions += len(group.members)
         self._changed(entry)
 
     def unsubscribe(self, Subscription subscription not None):
@@ -190,7 +192,9 @@ cdef class Router:
             entry.subscriptions.pop(subscription.session, None)
         elif entry.groups is not None and subscription.group in entry.groups:
             group = entry.groups[subscription.group]
+            self.shared_subscriptions -= len(group.members)
             group.leave(subscription.session)
+            self.shared_subscriptions += len(group.members)
             if not group.members:
                 del entry.groups[subscription.group]
         if not entry.subscriptions and not entry.groups:

@@ -6,7 +6,7 @@ stored. Rates are in events a minute, averaged with a weight that falls by half 
 minutes (an exponential average over 1, 5 and 15 minutes).
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from math import exp
 from typing import Final
 
@@ -20,6 +20,18 @@ PERIOD_S: Final = 10.0
 SLICE_PAUSE_S: Final = 0.005
 LOADS_MIN: Final = (1, 5, 15)
 ROOT: Final = "$SYS/broker"
+# What rates are told of, and the totals that they are made from.
+LOADS: Final = {
+    "messages/received": "messages/received",
+    "messages/sent": "messages/sent",
+    "publish/received": "publish/messages/received",
+    "publish/sent": "publish/messages/sent",
+    "publish/dropped": "publish/messages/dropped",
+    "bytes/received": "bytes/received",
+    "bytes/sent": "bytes/sent",
+    "connections": "connects",
+    "sockets": "sockets",
+}
 
 
 class Load:
@@ -39,25 +51,22 @@ class Load:
 
 
 class SystemTopics:
-    """Publishes a broker's numbers until the broker's timers are no longer run."""
+    """Publishes a broker's numbers until the broker's timers are no longer run.
 
-    def __init__(self, broker: Broker, now: float) -> None:
+    `memory_use` tells how many bytes of memory are used now, and were at the most.
+    """
+
+    def __init__(
+        self, broker: Broker, now: float, memory_use: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    ) -> None:
         self._broker = broker
         broker.hub.now = now
+        self._memory_use = memory_use
         self._started_at_s = now
         self._updated_at_s = now
         self._connected_max = 0
         self._shown: dict[str, str] = {}
-        self._loads = {
-            name: Load()
-            for name in (
-                "publish/received",
-                "publish/sent",
-                "publish/dropped",
-                "bytes/received",
-                "bytes/sent",
-            )
-        }
+        self._loads: dict[str, Load] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -87,43 +96,62 @@ class SystemTopics:
         now = broker.hub.now
         yield "version", f"braidmq version {braidmq.__version__}"
         yield "uptime", f"{int(now - self._started_at_s)} seconds"
-        totals = self._totals()
-        retained = len(broker.retained)
-        for name, count in {
-            "clients/connected": census.connected,
-            "clients/active": census.connected,
-            "clients/disconnected": census.away,
-            "clients/inactive": census.away,
-            "clients/total": census.sessions,
-            "clients/maximum": self._connected_max,
-            "subscriptions/count": census.subscriptions,
-            "retained messages/count": retained,
-            "messages/stored": retained + census.queued_messages,
-            "store/messages/count": retained + census.queued_messages,
-            "messages/inflight": census.in_flight_messages,
-            "publish/messages/received": totals["publish/received"],
-            "publish/messages/sent": totals["publish/sent"],
-            "publish/messages/dropped": totals["publish/dropped"],
-            "bytes/received": totals["bytes/received"],
-            "bytes/sent": totals["bytes/sent"],
-        }.items():
+        for name, count in (*self._counts(census), *self._drops(), *self._totals()):
             yield name, str(count)
-        yield from self._load_values(totals, now)
+        yield from self._load_values(now)
 
-    def _totals(self) -> dict[str, int]:
+    def _counts(self, census: Census) -> Iterator[tuple[str, int]]:
+        """What there is now."""
+        broker = self._broker
+        retained = len(broker.retained)
+        memory_bytes, memory_bytes_max = self._memory_use()
+        yield "clients/connected", census.connected
+        yield "clients/active", census.connected
+        yield "clients/disconnected", census.away
+        yield "clients/inactive", census.away
+        yield "clients/total", census.sessions
+        yield "clients/maximum", self._connected_max
+        yield "subscriptions/count", census.subscriptions
+        yield "shared_subscriptions/count", broker.router.shared_subscriptions
+        yield "retained messages/count", retained
+        yield "messages/stored", retained + census.queued_messages
+        yield "store/messages/count", retained + census.queued_messages
+        yield "store/messages/bytes", broker.retained.held_bytes + census.queued_bytes
+        yield "messages/inflight", census.in_flight_messages
+        yield "heap/current", memory_bytes
+        yield "heap/maximum", memory_bytes_max
+        yield "tls/handshakes", broker.handshakes
+
+    def _drops(self) -> Iterator[tuple[str, int]]:
         counts = self._broker.hub.counters()
-        return {
-            "publish/received": counts["publishes_received"],
-            "publish/sent": counts["publishes_sent"],
-            "publish/dropped": sum(counts[f"dropped_{reason}"] for reason in DROP_NAMES),
-            "bytes/received": counts["bytes_received"],
-            "bytes/sent": counts["bytes_sent"],
-        }
+        for reason in DROP_NAMES:
+            yield f"publish/messages/dropped/{reason}", counts[f"dropped_{reason}"]
 
-    def _load_values(self, totals: dict[str, int], now: float) -> Iterator[tuple[str, str]]:
+    def _totals(self) -> Iterator[tuple[str, int]]:
+        """What has happened since the start."""
+        broker, counts = self._broker, self._broker.hub.counters()
+        yield "clients/expired", broker.sessions_expired
+        yield "messages/received", counts["packets_received"]
+        yield "messages/sent", counts["packets_sent"]
+        yield "publish/messages/received", counts["publishes_received"]
+        yield "publish/messages/sent", counts["publishes_sent"]
+        yield "publish/messages/dropped", sum(counts[f"dropped_{reason}"] for reason in DROP_NAMES)
+        yield "publish/bytes/received", counts["publish_bytes_received"]
+        yield "publish/bytes/sent", counts["publish_bytes_sent"]
+        yield "bytes/received", counts["bytes_received"]
+        yield "bytes/sent", counts["bytes_sent"]
+        yield "quotas/pauses", broker.quota_pauses
+        yield "quotas/refused addresses", broker.refused_addresses
+        yield "quotas/refused connections", broker.refused_connections
+
+    def _load_values(self, now: float) -> Iterator[tuple[str, str]]:
         passed_s, self._updated_at_s = now - self._updated_at_s, now
-        for name, load in self._loads.items():
+        totals = dict(self._totals())
+        totals |= {"connects": self._broker.connects_received, "sockets": self._broker.opened}
+        for name, counted in LOADS.items():
+            total = totals[counted]
+            load = self._loads.setdefault(name, Load())
             if passed_s > 0:
-                load.update(totals[name], passed_s)
+                load.update(total, passed_s)
             for minutes, average in load.averages.items():
                 yield f"load/{name}/{minutes}min", f"{average:.2f}"

@@ -7,18 +7,25 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import structlog
+
+from braidmq.broker.broker import Broker
 from braidmq.config import Listener
 from braidmq.errors import ConfigError
 from braidmq.net.accepted import CertifiedLink, address_text, introduce
-from braidmq.net.proxy import Address, ProxiedServer
+from braidmq.net.accepting import AcceptingServer, Address
+from braidmq.net.proxy import HeaderError, read_client
 from braidmq.net.stream import LINGER_S, Link, Turn
 from braidmq.net.websocket import WebSocketProtocol
 
+log = structlog.get_logger("braidmq.net")
+
 BACKLOG = 4096
+WAITING_MAX = 16_384  # sockets whose PROXY header or TLS handshake isn't complete
 
 
 class Listening(Protocol):
-    """What can be stopped: asyncio's server, or ours behind a proxy."""
+    """What can be stopped: asyncio's server, or ours for TLS and behind a proxy."""
 
     def close(self) -> None: ...
 
@@ -83,22 +90,48 @@ async def listen(
 
 async def _open(
     turn: Turn, listener: Listener, context: ssl.SSLContext | None
-) -> asyncio.Server | ProxiedServer:
+) -> asyncio.Server | AcceptingServer:
     loop = asyncio.get_running_loop()
     make = _protocol_maker(turn, listener)
-    timeout_s = float(turn.broker.limits.connect_timeout_s)
-    tls: dict[str, Any] = {}
-    if context is not None:
-        tls = {"ssl": context, "ssl_handshake_timeout": timeout_s, "ssl_shutdown_timeout": LINGER_S}
-    if not listener.proxy_protocol:
-        return await loop.create_server(
-            lambda: make(None), listener.host, listener.port, backlog=BACKLOG, **tls
-        )
+    if context is None and not listener.proxy_protocol:
+        return await loop.create_server(lambda: make(None), listener.host, listener.port, backlog=BACKLOG)
+    porch = Porch(turn.broker, make, context, reads_header=listener.proxy_protocol)
+    return AcceptingServer(await _bound_sockets(listener), porch.introduce, WAITING_MAX)
 
-    async def admit(accepted: socket.socket, client: Address) -> None:
-        await loop.connect_accepted_socket(lambda: make(address_text(client)), accepted, **tls)
 
-    return ProxiedServer(await _bound_sockets(listener), admit, timeout_s)
+class Porch:
+    """Where accepted sockets wait for a PROXY header and a TLS handshake before they are connections."""
+
+    def __init__(
+        self, broker: Broker, make: MakeProtocol, context: ssl.SSLContext | None, *, reads_header: bool
+    ) -> None:
+        self._broker = broker
+        self._make = make
+        self._reads_header = reads_header
+        self._timeout_s = float(broker.limits.connect_timeout_s)
+        self._tls: dict[str, Any] = {}
+        if context is not None:
+            times = {"ssl_handshake_timeout": self._timeout_s, "ssl_shutdown_timeout": LINGER_S}
+            self._tls = {"ssl": context, **times}
+
+    async def introduce(self, accepted: socket.socket, peer: Address) -> None:
+        try:
+            if self._reads_header:
+                peer = await read_client(accepted, self._timeout_s) or peer
+            if self._tls and not self._broker.has_room():
+                raise OSError("there are as many connections as connections_max allows")
+            await self._connect(accepted, address_text(peer))
+        except (HeaderError, OSError, TimeoutError, asyncio.CancelledError) as error:
+            accepted.close()
+            log.debug("refused before CONNECT", peer=peer, why=str(error))
+
+    async def _connect(self, accepted: socket.socket, peer: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._broker.handshakes += 1
+        try:
+            await loop.connect_accepted_socket(lambda: self._make(peer), accepted, **self._tls)
+        finally:
+            self._broker.handshakes -= 1
 
 
 async def _bound_sockets(listener: Listener) -> list[socket.socket]:

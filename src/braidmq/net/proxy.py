@@ -1,29 +1,23 @@
 """The PROXY protocol, versions 1 and 2: a proxy tells, before anything else, whose connection it passes on.
 
 The header is read to its last byte and no further, from the bare socket, because what follows may be a TLS
-handshake that the event loop has to see from its first byte. So this is the one listener that accepts by
-itself. A connection without a good header is closed without a word.
+handshake that the event loop has to see from its first byte. A connection without a good header is closed
+without a word.
 """
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-import structlog
-
-log = structlog.get_logger("braidmq.net")
+from braidmq.net.accepting import Address
 
 SIGNATURE: Final = b"\r\n\r\n\x00\r\nQUIT\n"
 VERSION_1_BYTES_MAX: Final = 107
 VERSION_2_BYTES_MAX: Final = 4096  # addresses and extensions; real headers have some hundred bytes
 ADDRESS_BYTES: Final = {0x11: 4, 0x21: 16}  # TCP over IPv4 and over IPv6
-WAITING_MAX: Final = 4096  # connections whose header hasn't come yet
-ACCEPT_PAUSE_S: Final = 0.1
 
-Address = tuple[str, int]
 Read = Callable[[int], Awaitable[bytes]]
 
 
@@ -90,61 +84,10 @@ def parse_version_2(head: bytes, body: bytes) -> Address | None:
     return str(ip_address(body[:host_bytes])), int.from_bytes(body[port_at : port_at + 2])
 
 
-class ProxiedServer:
-    """A listener behind a proxy; it looks like asyncio's server to those who stop it.
-
-    `admit` gets each accepted socket and the address of its client, and makes the connection of it.
-    """
-
-    def __init__(
-        self,
-        listening: list[socket.socket],
-        admit: Callable[[socket.socket, Address], Awaitable[object]],
-        header_timeout_s: float,
-    ) -> None:
-        self.sockets = listening
-        self._admit = admit
-        self._header_timeout_s = header_timeout_s
-        self._waiting: set[asyncio.Task[None]] = set()
-        self._accepting = [asyncio.ensure_future(self._accept(each)) for each in listening]
-
-    def close(self) -> None:
-        for task in (*self._accepting, *self._waiting):
-            task.cancel()
-
-    async def wait_closed(self) -> None:
-        await asyncio.gather(*self._accepting, *self._waiting, return_exceptions=True)
-        for listening in self.sockets:
-            listening.close()
-
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, peer = await loop.sock_accept(listening)
-            except OSError as error:
-                # Out of files, most likely: some may be free soon.
-                log.warning("can't accept a connection", why=str(error))
-                await asyncio.sleep(ACCEPT_PAUSE_S)
-                continue
-            if len(self._waiting) >= WAITING_MAX:
-                accepted.close()
-                continue
-            task = asyncio.ensure_future(self._introduce(accepted, peer[:2]))
-            self._waiting.add(task)
-            task.add_done_callback(self._waiting.discard)
-
-    async def _introduce(self, accepted: socket.socket, peer: Address) -> None:
-        accepted.setblocking(False)
-        try:
-            async with asyncio.timeout(self._header_timeout_s):
-                address = await read_header(_reader(accepted))
-        except (HeaderError, OSError, TimeoutError, asyncio.CancelledError) as error:
-            accepted.close()
-            log.debug("refused before CONNECT", peer=peer, why=str(error))
-            return
-        with contextlib.suppress(OSError):  # gone meanwhile, or its TLS handshake failed
-            await self._admit(accepted, address or peer)
+async def read_client(accepted: socket.socket, timeout_s: float) -> Address | None:
+    """The address that a connection's header tells. HeaderError, OSError or TimeoutError: it has none."""
+    async with asyncio.timeout(timeout_s):
+        return await read_header(_reader(accepted))
 
 
 def _reader(accepted: socket.socket) -> Read:

@@ -53,6 +53,7 @@ cdef class Turn:
     cdef object wake_up                # the loop's handle for the broker's next timer
     cdef double wake_up_at_s
     cdef bint is_scheduled
+    cdef readonly int open_links       # connections whose transport isn't closed yet
 
     def __init__(self, broker, loop):
         self.broker = broker
@@ -120,6 +121,7 @@ cdef class Link(DirectWriter):
         self.descriptor = descriptor
         transport.set_write_buffer_limits(0, 0)
         self.connection = self.turn.broker.open(self, peer, monotonic_s())
+        self.turn.open_links += 1
         if descriptor >= 0:
             self.connection.direct = self
         self.turn.begun()
@@ -142,6 +144,7 @@ cdef class Link(DirectWriter):
 
     def lost(self, error):
         self.is_closing = True
+        self.turn.open_links -= 1
         self.connection.hub.now = monotonic_s()
         self.connection.lost("the network connection is gone" if error is None else str(error))
         self.connection.out.release()
