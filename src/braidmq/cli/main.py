@@ -29,7 +29,9 @@ app = App(
     help_epilogue="braidmq COMMAND --help tells more about a command.",
 )
 # Named, not imported: a command's module is loaded when the command is run, so that each starts fast.
-COMMANDS: Final = ("serve", "pub", "sub", "demo", "passwd", "check-config", "trace", "info", "sim")
+COMMANDS: Final = (
+    "serve", "pub", "sub", "pipeline", "demo", "passwd", "check-config", "trace", "info", "sim",
+)  # fmt: skip
 for _command in COMMANDS:
     _module = _command.replace("-", "_")
     app.command(f"braidmq.cli.{_module}:{_module}", name=_command)

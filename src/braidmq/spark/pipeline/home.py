@@ -1,9 +1,14 @@
 """The directories of one pipeline, opened: its tables, its checkpoints and its commit logs."""
 
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from braidmq.errors import BraidError
 from braidmq.spark.pipeline.commits import CommitLog
 from braidmq.spark.pipeline.config import PipelineConfig
 from braidmq.spark.pipeline.places import Place, open_place
@@ -65,3 +70,18 @@ class Home(NamedTuple):
 def open_home(config: PipelineConfig) -> Home:
     """The home of a pipeline; nothing is made."""
     return Home(config, open_place(config.pipeline.location))
+
+
+@contextmanager
+def exclusive(home: Home, work: str) -> Iterator[None]:
+    """Keeps a second process from the same work; on shared file systems that is up to the user."""
+    home.internal.make()
+    if "://" in home.root.uri:
+        yield
+        return
+    with Path(home.internal.at(f"{work}.lock").path).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise BraidError(f"{home.root.uri}: another process is at work there ({work})") from error
+        yield

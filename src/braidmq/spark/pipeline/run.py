@@ -4,12 +4,10 @@ Queries restart from their checkpoints, here after a failure and at the next sta
 again and again ends the run; the others have lost nothing.
 """
 
-import fcntl
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from braidmq.errors import BraidError
 from braidmq.spark.pipeline.aggregates import AggregatesWriter, aggregate
 from braidmq.spark.pipeline.alerting import AlertsWriter, make_publisher, with_ticks
-from braidmq.spark.pipeline.home import INTERNAL_TABLES, Home
+from braidmq.spark.pipeline.home import INTERNAL_TABLES, Home, exclusive
 from braidmq.spark.pipeline.ingest import Ingest
 from braidmq.spark.pipeline.status import (
     AGGREGATES_QUERY,
@@ -34,6 +32,7 @@ from braidmq.spark.pipeline.status import (
 )
 from braidmq.spark.pipeline.tables import AGGREGATES_FEED, ALERTS_FEED
 
+WRITING: Final = "writing"  # what only one process may do
 LOOK_EVERY_S: Final = 1.0
 BACKOFF_S_MAX: Final = 30.0
 RESTARTS_MAX: Final = 5  # without a good batch in between
@@ -56,7 +55,7 @@ class Pipeline:
 
     def run(self, stop: threading.Event) -> None:
         """Runs until told to stop; PipelineFailedError if a query can't go on."""
-        with writers_lock(self._home):
+        with exclusive(self._home, WRITING):
             running = [Runner(self._home, name, start) for name, start in self._queries(once=False)]
             try:
                 while not stop.wait(LOOK_EVERY_S):
@@ -68,7 +67,7 @@ class Pipeline:
 
     def backfill(self) -> None:
         """Does everything that is there by now, and no more; silence isn't judged."""
-        with writers_lock(self._home):
+        with exclusive(self._home, WRITING):
             for name, start in self._queries(once=True):
                 runner = Runner(self._home, name, start)
                 runner.finish()
@@ -211,23 +210,6 @@ class Runner:
     def _say(self, **changes: Any) -> None:
         self._status = msgspec.structs.replace(self._status, at_ms=_now_ms(), **changes)
         write_status(self._home, self._name, self._status)
-
-
-@contextmanager
-def writers_lock(home: Home) -> Iterator[None]:
-    """Keeps a second pipeline from writing the same tables; on shared file systems that is up to the user."""
-    home.internal.make()
-    if "://" in home.root.uri:
-        yield
-        return
-    with open(home.internal.at("lock").path, "w") as file:  # noqa: PTH123 - a place is no path
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise PipelineFailedError(f"{home.root.uri}: another pipeline is writing there") from error
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
 
 
 def _read_query_id(home: Home, name: str) -> str:

@@ -1,5 +1,6 @@
 """The Spark session that the pipeline's commands use, and a clear word when there is no Java."""
 
+import logging
 import os
 import shutil
 import sys
@@ -17,6 +18,7 @@ DEFAULTS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.streaming.metricsEnabled": "true",
+    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -32,12 +34,15 @@ def open_session(name: str, master: str | None, settings: dict[str, str | int | 
     require_java()
     # Executors on this machine run the same interpreter, which has BraidMQ; a cluster names its own.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name).master(master or default_master())
+    chosen = master or default_master()
+    if chosen.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(name).master(chosen)
     for key, value in {**DEFAULTS, **settings}.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel(os.environ.get("BRAIDMQ_SPARK_LOG", "ERROR"))
-    return session
+    # PySpark logs every error of SQL with its stack, besides raising it.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    return builder.getOrCreate()
 
 
 def require_java() -> None:

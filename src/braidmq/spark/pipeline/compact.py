@@ -1,0 +1,104 @@
+"""Compaction: the many small files that a stream leaves become a few large ones, by a Spark job.
+
+Only hours that are over are touched, and only files that were there when it began; the pipeline may go on
+meanwhile. The exchange is a commit (`commits`): after a crash it is finished or it never was. In a Parquet
+table who lists the directory at the moment of the exchange may see rows twice; in a Delta table nobody does.
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from braidmq.spark.pipeline.commits import CommitLog
+from braidmq.spark.pipeline.config import PARTITION_COLUMNS
+from braidmq.spark.pipeline.home import Home, exclusive
+from braidmq.spark.pipeline.ingest import run_writers, table_task
+from braidmq.spark.pipeline.places import Place
+from braidmq.spark.pipeline.reading import spark_schema
+from braidmq.spark.pipeline.status import COMPACT
+from braidmq.spark.pipeline.tables import user_tables
+
+FILES_WORTH_IT: Final = 2  # fewer can't become fewer
+
+
+class SmallFile(NamedTuple):
+    """A file of a table: its path in the table's directory, and its size."""
+
+    path: str
+    bytes: int
+
+    @property
+    def partition(self) -> str:
+        return str(PurePosixPath(self.path).parent)
+
+
+class Compacted(NamedTuple):
+    """What was done to one partition."""
+
+    table: str
+    partition: str
+    files_before: int
+    files_after: int
+
+
+def compact(
+    spark: SparkSession, home: Home, *, now: datetime, older_than_s: float, target_bytes: int
+) -> list[Compacted]:
+    """Makes the files of every finished hour about as large as `target_bytes`."""
+    with exclusive(home, COMPACT):
+        log = home.commit_log(COMPACT)
+        log.recover()
+        return [
+            _compact_partition(spark, home, log, table, files, target_bytes)
+            for table in user_tables(home.config)
+            for _, files in sorted(small_files(home, table, now, older_than_s, target_bytes).items())
+        ]
+
+
+def _compact_partition(
+    spark: SparkSession, home: Home, log: CommitLog, table: str, files: list[SmallFile], target_bytes: int
+) -> Compacted:
+    place = home.table(table)
+    reader = spark.read.schema(spark_schema(home, table)).option("basePath", place.uri)
+    rows = reader.parquet(*(place.at(file.path).uri for file in files)).drop(*PARTITION_COLUMNS)
+    count = max(1, round(sum(file.bytes for file in files) / target_bytes))
+    task = table_task(table, home.targets()[table], log.staging().uri, home.config.pipeline.file_rows_max)
+    reports = run_writers(rows.coalesce(count), task)
+    number = 0 if log.last is None else log.last.batch + 1
+    manifest = log.commit(COMPACT, number, reports, [(table, file.path) for file in files])
+    return Compacted(table, files[0].partition, len(files), len(manifest.files))
+
+
+def small_files(
+    home: Home, table: str, now: datetime, older_than_s: float, target_bytes: int
+) -> dict[str, list[SmallFile]]:
+    """The files of each finished hour that are worth putting together."""
+    place = home.table(table)
+    before = now - timedelta(seconds=older_than_s)
+    found: dict[str, list[SmallFile]] = {}
+    for file in _files(home, place):
+        if file.bytes < target_bytes / 2 and _end_of(file.partition) <= before:
+            found.setdefault(file.partition, []).append(file)
+    return {partition: files for partition, files in found.items() if len(files) >= FILES_WORTH_IT}
+
+
+def _files(home: Home, place: Place) -> list[SmallFile]:
+    listed = [
+        SmallFile(str(PurePosixPath(info.path).relative_to(place.path)), info.size)
+        for info in place.list(recursive=True)
+        if info.base_name.endswith(".parquet") and "_delta_log" not in info.path
+    ]
+    if home.config.pipeline.format != "delta" or not listed:
+        return listed
+    current = {PurePosixPath(uri).name for uri in DeltaTable(place.uri).file_uris()}
+    return [file for file in listed if PurePosixPath(file.path).name in current]
+
+
+def _end_of(partition: str) -> datetime:
+    """When the hour of a partition is over."""
+    parts = dict(part.split("=", 1) for part in partition.split("/"))
+    start = datetime.fromisoformat(parts["day"]).replace(hour=int(parts["hour"]), tzinfo=UTC)
+    return start + timedelta(hours=1)
