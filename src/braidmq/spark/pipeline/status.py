@@ -122,7 +122,7 @@ def lag_of(progress: Mapping[str, Any]) -> int:
     lag = 0
     for source in progress.get("sources", ()):
         latest, end = (_offsets(source.get(key)) for key in ("latestOffset", "endOffset"))
-        lag += sum(max(0, number - end.get(name, 0)) for name, number in latest.items())
+        lag += sum(max(0, number - end.get(name, number)) for name, number in latest.items())
     return lag
 
 
