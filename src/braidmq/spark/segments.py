@@ -37,7 +37,9 @@ def pack(builder: ColumnBuilder, broker: str) -> pa.RecordBatch:
 
 
 def _arrow_buffer(part: Buffer | None) -> Any:
-    return None if part is None else pa.py_buffer(part)
+    if part is None:
+        return None
+    return pa.py_buffer(part if len(part) else b"")  # Arrow ends the process for a buffer without an address
 
 
 def _stored_type(name: str) -> Any:
