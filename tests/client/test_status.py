@@ -75,6 +75,21 @@ async def test_a_worker_that_takes_what_comes_needs_no_event(curious: FakeBroker
     assert curious.model.reports == []
 
 
+async def test_a_worker_that_dies_has_nothing_in_hand_any_more(curious: FakeBroker) -> None:
+    async def fail() -> None:
+        await client.next_batch(3)
+        raise ValueError("no")
+
+    async with Client(curious.address, status=OFTEN) as client:
+        await client.subscribe("$share/g/t", qos=1)
+        send(curious, 3)
+        await until(lambda: client.session.queued_messages == 3)
+        [died] = await asyncio.gather(fail(), return_exceptions=True)
+        assert isinstance(died, ValueError)
+        await until(lambda: latest(curious).received == 3 and latest(curious).queue == 0)
+    assert curious.model.finished == []  # and it was not acknowledged
+
+
 async def test_asyncio_acknowledges_by_hand(curious: FakeBroker) -> None:
     async with Client(curious.address, status=OFTEN, manual_ack=True) as client:
         await client.subscribe("$share/g/t", qos=1)

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, Unpack
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from braidmq.client._batch import Message, MessageBatch
 from braidmq.client.aio_connector import Connector
@@ -56,6 +56,7 @@ class Client:
         self._window_tokens: set[int] = set()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._given: WeakKeyDictionary[asyncio.Task[Any], MessageBatch] = WeakKeyDictionary()  # to be acked
+        self._workers: WeakSet[asyncio.Task[Any]] = WeakSet()  # who ever was given something
         self._reauthenticated: asyncio.Future[None] | None = None
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -273,11 +274,23 @@ class Client:
         if max_wait_s > 0:
             await self._gather(max_messages, max_wait_s)
         batch = self.session.take_batch(max_messages, self)
-        self._given[current_task()] = batch
+        self._give(current_task(), batch)
         self.session.work_began(batch, asyncio.get_running_loop().time())
         self._regulate()
         self._watch_status()
         return batch
+
+    def _give(self, task: "asyncio.Task[Any]", batch: MessageBatch) -> None:
+        if task not in self._workers:
+            self._workers.add(task)
+            task.add_done_callback(self._worker_ended)
+        self._given[task] = batch
+
+    def _worker_ended(self, task: "asyncio.Task[Any]") -> None:
+        """Nobody works any more on what it had; nor is it acknowledged."""
+        batch = self._given.pop(task, None)
+        if batch is not None:
+            self._finished(len(batch), whole_delivery=True)
 
     def _finish_given(self) -> None:
         """What this task got last is dealt with; what is acknowledged by hand, when that is done."""

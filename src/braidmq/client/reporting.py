@@ -87,6 +87,11 @@ class StatusReporter:
         return self._meter is not None and self._is_member
 
     @property
+    def is_counting(self) -> bool:
+        """Whether work has to be told to us: a broker takes reports, or something is still in hand."""
+        return self._meter is not None or self._bench.messages > 0
+
+    @property
     def travels_by_ping(self) -> bool:
         return self._carrier != STATUS_BY_PUBLISH
 

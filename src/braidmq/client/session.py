@@ -191,11 +191,13 @@ class Session:
     # How the application works is only for the status reports to the broker.
 
     def work_began(self, delivery: MessageBatch, now: float) -> None:
-        self.reporter.taken(len(delivery), self.queued_messages, now)
+        if self.reporter.is_counting:
+            self.reporter.taken(len(delivery), self.queued_messages, now)
 
     def work_finished(self, messages: int, now: float, *, whole_delivery: bool) -> None:
         """The application is done with so many messages; `whole_delivery`: with the rest of a batch."""
-        self.reporter.finished(messages, self.queued_messages, now, whole_delivery=whole_delivery)
+        if self.reporter.is_counting:
+            self.reporter.finished(messages, self.queued_messages, now, whole_delivery=whole_delivery)
 
     def tell_status(self, queue_depth: int | None, service_time_s: float | None) -> None:
         """The application's own word on the messages it has taken; None: we measure it again."""
