@@ -1,6 +1,6 @@
 """Rules against what devices do: raised once, cleared once, and silence judged fairly."""
 
-from braidmq.spark.pipeline.alerts import Digest, State, advance, judging_time_us, topic_of
+from braidmq.spark.pipeline.alerts import Digest, Listening, State, advance, topic_of
 from braidmq.spark.pipeline.config import Rule
 
 HOT = Rule(name="hot", metric="t", above=80.0)
@@ -20,7 +20,7 @@ def heard(device: str, at_s: int) -> Digest:
 def told(
     state: State, digests: list[Digest], rule: Rule, now_s: int | None = None
 ) -> tuple[State, list[tuple[str, str]]]:
-    after, alerts = advance(state, digests, [rule], None if now_s is None else now_s * S)
+    after, alerts = advance(state, digests, [rule], None if now_s is None else Listening(0, now_s * S))
     return after, [(alert.device, alert.state) for alert in alerts]
 
 
@@ -61,20 +61,20 @@ def test_silence_is_told_once_and_the_next_message_clears_it() -> None:
 
 
 def test_the_same_alert_has_the_same_id() -> None:
-    _, first = advance({}, [heard("d", 0)], [SILENT], 100 * S)
-    _, again = advance({}, [heard("d", 0)], [SILENT], 105 * S)
+    _, first = advance({}, [heard("d", 0)], [SILENT], Listening(0, 100 * S))
+    _, again = advance({}, [heard("d", 0)], [SILENT], Listening(0, 105 * S))
     assert [alert.id for alert in first] == [alert.id for alert in again]
     assert first[0].at_us == 60 * S
 
 
-def test_while_we_are_behind_nobody_looks_silent() -> None:
-    behind = [heard("d", 100)]
-    assert judging_time_us(behind, 1_000 * S, [SILENT]) == 100 * S
-    assert judging_time_us(behind, 110 * S, [SILENT]) == 110 * S
-    assert judging_time_us([], 1_000 * S, [SILENT]) == 1_000 * S
-    assert judging_time_us(behind, 110 * S, [HOT]) is None
+def test_nobody_is_silent_while_we_do_not_listen() -> None:
+    state, alerts = advance({}, [heard("d", 0)], [SILENT], None)
+    assert alerts == []
+    assert advance(state, [], [SILENT], Listening(500 * S, 560 * S))[1] == []
+    _, (alert,) = advance(state, [], [SILENT], Listening(500 * S, 561 * S))
+    assert (alert.state, alert.since_us) == ("raised", 560 * S)
 
 
 def test_the_topic_is_filled_in() -> None:
-    _, (alert,) = advance({}, [heard("site/d", 0)], [SILENT], 100 * S)
+    _, (alert,) = advance({}, [heard("site/d", 0)], [SILENT], Listening(0, 100 * S))
     assert topic_of("alerts/{schema}/{device}/{rule}", alert) == "alerts/a/site/d/silent"

@@ -19,10 +19,10 @@ from braidmq.spark.pipeline.alerts import (
     Alert,
     Condition,
     Digest,
+    Listening,
     State,
     Watched,
     advance,
-    judging_time_us,
     known_rules,
     topic_of,
 )
@@ -59,11 +59,11 @@ class AlertsWriter:
         log: CommitLog,
         query: Callable[[], str],
         publish: Publish,
-        *,
-        judges_silence: bool = True,
+        listening: Callable[[], Listening | None],
     ) -> None:
         self._home = home
-        self._judges_silence = judges_silence
+        self._listening = listening
+        self._heard: Listening | None = None
         self._log = log
         self._query = query
         self._publish = publish
@@ -74,12 +74,11 @@ class AlertsWriter:
             return
         state = self._committed() if self._state is None else self._state
         self._state = None  # if anything fails from here on, what is in memory isn't what is committed
-        digests, now_us = split_ticks(rows.toArrow())
-        rules = self._home.config.rules
-        judged_us = None
-        if now_us is not None and self._judges_silence:
-            judged_us = judging_time_us(digests, now_us, rules)
-        after, alerts = advance(state, digests, rules, judged_us)
+        digests = read_digests(rows.toArrow())
+        after, alerts = advance(state, digests, self._home.config.rules, self._heard)
+        # What the first query has handed over by now is in the next batch at the latest, so that then it is
+        # as good as heard.
+        self._heard = self._listening()
         if alerts:
             self._publish(rows.sparkSession, alerts)
         if after != state or alerts:
@@ -103,15 +102,14 @@ class AlertsWriter:
         self._log.commit(self._query(), batch, [TaskReport(writer.close())], former)
 
 
-def split_ticks(rows: pa.Table) -> tuple[list[Digest], int | None]:
-    """What devices sent, and the time of the last tick."""
+def read_digests(rows: pa.Table) -> list[Digest]:
+    """What devices sent; ticks have no schema."""
     columns = [
         rows[field.name].cast(pa.int64()) if pa.types.is_timestamp(field.type) else rows[field.name]
         for field in ALERTS_FEED_SCHEMA
     ]
-    digests = [Digest(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
-    ticks = [digest.seen_us for digest in digests if digest.schema is None]
-    return [digest for digest in digests if digest.schema is not None], max(ticks, default=None)
+    values = zip(*(column.to_pylist() for column in columns), strict=True)
+    return [digest for digest in (Digest(*row) for row in values) if digest.schema is not None]
 
 
 def alerts_table(alerts: list[Alert]) -> pa.Table:

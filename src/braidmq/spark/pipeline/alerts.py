@@ -64,13 +64,20 @@ class Alert(NamedTuple):
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+class Listening(NamedTuple):
+    """The time for which we have heard everything that came; outside of it silence can't be judged."""
+
+    since_us: int
+    until_us: int
+
+
 State = dict[Watched, Condition]
 
 
 def advance(
-    state: State, digests: Iterable[Digest], rules: Iterable[Rule], now_us: int | None
+    state: State, digests: Iterable[Digest], rules: Iterable[Rule], listening: Listening | None
 ) -> tuple[State, list[Alert]]:
-    """The state after a batch, and what to tell. Without `now_us` silence isn't judged."""
+    """The state after a batch, and what to tell. Unless we are `listening` silence isn't judged."""
     after = dict(state)
     alerts: list[Alert] = []
     received = sorted(digests, key=lambda digest: (digest.seen_us, digest.last_us or 0))
@@ -79,22 +86,9 @@ def advance(
             if rule.schema in (None, digest.schema) and digest.metric == rule.metric:
                 hear = _hear_silent if rule.silent_s is not None else _hear_threshold
                 alerts += hear(after, rule, digest)
-        if rule.silent_s is not None and now_us is not None:
-            alerts += _find_silent(after, rule, now_us)
+        if rule.silent_s is not None and listening is not None:
+            alerts += _find_silent(after, rule, listening)
     return after, alerts
-
-
-def judging_time_us(digests: Iterable[Digest], now_us: int, rules: Iterable[Rule]) -> int | None:
-    """The time at which silence can be judged fairly; None if there is none.
-
-    While we are behind, what we read last is long past: devices would look silent only because we haven't
-    come to their messages. Behind is more than half the shortest silence.
-    """
-    shortest_s = min((rule.silent_s for rule in rules if rule.silent_s is not None), default=None)
-    if shortest_s is None:
-        return None
-    newest_us = max((digest.seen_us for digest in digests), default=now_us)
-    return now_us if now_us - newest_us <= shortest_s * 1e6 / 2 else newest_us
 
 
 def _hear_threshold(state: State, rule: Rule, digest: Digest) -> Iterable[Alert]:
@@ -131,19 +125,18 @@ def _hear_silent(state: State, rule: Rule, digest: Digest) -> Iterable[Alert]:
         yield _alert(rule, CLEARED, watched, None, known.since_us, digest.seen_us)
 
 
-def _find_silent(state: State, rule: Rule, now_us: int) -> list[Alert]:
+def _find_silent(state: State, rule: Rule, listening: Listening) -> list[Alert]:
+    """Who hasn't been heard of for too long; what we didn't listen to doesn't count."""
     limit_us = round((rule.silent_s or 0) * 1e6)
-    found = [
-        (watched, known.seen_us)
+    found = {
+        watched: max(known.seen_us, listening.since_us) + limit_us
         for watched, known in state.items()
-        if watched.rule == rule.name and known.since_us is None and now_us - known.seen_us > limit_us
-    ]
-    for watched, seen_us in found:
-        state[watched] = Condition(seen_us, seen_us + limit_us)
-    return [
-        _alert(rule, RAISED, watched, None, seen_us + limit_us, seen_us + limit_us)
-        for watched, seen_us in found
-    ]
+        if watched.rule == rule.name and known.since_us is None
+    }
+    silent = {watched: since_us for watched, since_us in found.items() if since_us < listening.until_us}
+    for watched, since_us in silent.items():
+        state[watched] = Condition(state[watched].seen_us, since_us)
+    return [_alert(rule, RAISED, watched, None, since_us, since_us) for watched, since_us in silent.items()]
 
 
 def _alert(rule: Rule, state: str, watched: Watched, value: float | None, since_us: int, at_us: int) -> Alert:

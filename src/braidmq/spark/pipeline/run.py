@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from braidmq.errors import BraidError
 from braidmq.spark.pipeline.aggregates import AggregatesWriter, aggregate
 from braidmq.spark.pipeline.alerting import AlertsWriter, make_publisher, with_ticks
+from braidmq.spark.pipeline.alerts import Listening
 from braidmq.spark.pipeline.home import INTERNAL_TABLES, Home, exclusive
 from braidmq.spark.pipeline.ingest import Ingest
 from braidmq.spark.pipeline.status import (
@@ -36,6 +38,7 @@ WRITING: Final = "writing"  # what only one process may do
 LOOK_EVERY_S: Final = 1.0
 BACKOFF_S_MAX: Final = 30.0
 RESTARTS_MAX: Final = 5  # without a good batch in between
+SETTLING_MS: Final = 1_000  # what a message may take from a receiver's socket to where Spark sees it
 BATCH_END_S: Final = 60.0  # how long a batch may take to finish when we stop
 
 Messages = Callable[[SparkSession], DataFrame]
@@ -52,6 +55,7 @@ class Pipeline:
         self._spark = spark
         self._home = home
         self._messages = messages
+        self._listening: Listening | None = None  # None, too, in a backfill
 
     def run(self, stop: threading.Event) -> None:
         """Runs until told to stop; PipelineFailedError if a query can't go on."""
@@ -61,9 +65,17 @@ class Pipeline:
                 while not stop.wait(LOOK_EVERY_S):
                     for runner in running:
                         runner.look(time.monotonic())
+                    self._listen(running[0].complete_until_ms())
             finally:
                 for runner in running:
                     runner.stop()
+
+    def _listen(self, complete_until_ms: int | None) -> None:
+        """Notes until when the first query has read everything."""
+        if complete_until_ms is not None:
+            until_us = complete_until_ms * 1_000
+            since_us = until_us if self._listening is None else self._listening.since_us
+            self._listening = Listening(since_us, max(since_us, until_us))
 
     def backfill(self) -> None:
         """Does everything that is there by now, and no more; silence isn't judged."""
@@ -100,7 +112,7 @@ class Pipeline:
             self._log(ALERTS_QUERY),
             self._query_id(ALERTS_QUERY),
             publish,
-            judges_silence=not once,
+            lambda: self._listening,
         )
         rows = with_ticks(self._feed(ALERTS_FEED))
         return self._start(ALERTS_QUERY, rows, writer, config.alerts.trigger_s, once)
@@ -144,6 +156,7 @@ class Runner:
         self._status = QueryStatus(state="running", at_ms=_now_ms())
         self._failures = 0  # since the last good batch
         self._again_at: float | None = None
+        self._complete_until_ms: int | None = None
         self._query = start()
 
     def look(self, now: float) -> None:
@@ -163,6 +176,15 @@ class Runner:
             raise PipelineFailedError(f"the query {self._name} failed {self._failures} times: {reason}")
         self._again_at = now + min(BACKOFF_S_MAX, 2.0**self._failures)
         self._say(restarts=self._status.restarts + 1, error=reason)
+
+    def complete_until_ms(self) -> int | None:
+        """Until when everything that had come is in a batch that is done; None if it can't be said."""
+        if self._again_at is not None or not self._query.isActive:
+            return None
+        status = self._query.status
+        if not status["isTriggerActive"] and not status["isDataAvailable"] and self._status.batch >= 0:
+            return _now_ms() - SETTLING_MS
+        return self._complete_until_ms
 
     def stop(self) -> None:
         """Lets a batch end, then stops."""
@@ -197,6 +219,8 @@ class Runner:
             return
         last = fresh[-1]
         self._failures = 0
+        if lag_of(last) == 0:
+            self._complete_until_ms = _time_ms(last["timestamp"]) - SETTLING_MS
         times = [*self._status.batch_ms, *(progress["durationMs"]["triggerExecution"] for progress in fresh)]
         self._say(
             batch=last["batchId"],
@@ -223,6 +247,10 @@ def _plain(progress: Any) -> dict[str, Any]:
     """A progress as a dictionary, whatever this version of PySpark gives."""
     plain: dict[str, Any] = progress if isinstance(progress, dict) else msgspec.json.decode(progress.json)
     return plain
+
+
+def _time_ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1e3)
 
 
 def _late_rows(progress: dict[str, Any]) -> int:
