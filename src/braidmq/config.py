@@ -129,6 +129,11 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         description="What an acknowledged change survives. process: a crash or kill of the broker; the "
         "operating system has it. fsync: power loss too; acknowledgements wait until the disk has it.",
     )] = "process"
+    queue_memory_bytes_max: Annotated[int, msgspec.Meta(
+        ge=1_048_576,
+        description="Memory for messages that wait, of all sessions together. Beyond it, those for absent "
+        "clients wait on disk alone, until the client is back. Without a data directory it has no effect.",
+    )] = 134_217_728
     salvage: Annotated[bool, msgspec.Meta(
         description="Start from a damaged data directory with what can be read of it; copies of the damaged "
         "files are kept. Meant for one start, not for good.",

@@ -172,22 +172,23 @@ def open_store(config: StoreConfig, post: Callable[[Callable[[], None]], object]
         wall_offset_s=time.time() - clock_s(),
         durability=config.durability,
         salvage=config.salvage,
+        queue_memory_bytes_max=config.queue_memory_bytes_max,
         tell=lambda sentence: log.warning("store", news=sentence),
     )
 
 
 def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
     """The broker core that a configuration asks for, with what the store has kept."""
+    gc.disable()  # a million messages come to be, and none of them goes
+    state = store.load(Message, PendingWill)
     broker = Broker(config.limits, store, gate, _client_id, _log_closed, _observer_failed)
-    if isinstance(store, DurableStore):
-        gc.disable()  # a million messages come to be, and none of them goes
-        restore(broker, store.load(Message, PendingWill), clock_s())
-        gc.enable()
-        store.checkpoint_from(partial(living, broker))
-        for session in list(broker.sessions.values()) if broker.gate.checks_topics else ():
-            recheck(broker, session)  # the rules may have changed meanwhile
-        if broker.sessions or len(broker.retained):
-            log.info("restored", sessions=len(broker.sessions), retained=len(broker.retained))
+    restore(broker, state, clock_s())
+    gc.enable()
+    store.checkpoint_from(partial(living, broker))
+    for session in list(broker.sessions.values()) if broker.gate.checks_topics else ():
+        recheck(broker, session)  # the rules may have changed meanwhile
+    if broker.sessions or len(broker.retained):
+        log.info("restored", sessions=len(broker.sessions), retained=len(broker.retained))
     return broker
 
 

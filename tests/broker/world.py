@@ -1,6 +1,6 @@
 """A broker core with clients that are nothing but bytes: no sockets, no clock, all in one thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from braidmq.broker.access import BuiltInGate, Gate
@@ -12,6 +12,7 @@ from braidmq.store import MemoryStore, Store
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
 from braidmq.store.records import Record
+from braidmq.store.state import State
 from braidmq.wire import (
     V5,
     Connack,
@@ -33,12 +34,19 @@ class SlowStore:
     """A store that keeps what it is given when the test says so."""
 
     is_failing = False
+    pages = None
 
     def __init__(self) -> None:
         self.journal = Encoder(0.0)
         self.turns: list[tuple[bytes, Callable[[], None]]] = []
         self.kept: list[Record] = []
         self._decoder = Decoder(Message, PendingWill, 0.0)
+
+    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
+        return State()
+
+    def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:
+        pass
 
     def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
         self.turns.append((turn, kept))

@@ -1,5 +1,6 @@
 """What clients may do to a broker, as values that hypothesis makes up, and how to play it."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -233,10 +234,12 @@ def plain(record: Record) -> object:
     return record
 
 
-def picture(broker: Broker) -> list[object]:
+def picture(
+    broker: Broker, unfold: Callable[[list[Record]], list[Record]] = lambda part: part
+) -> list[object]:
     """All of a broker that lasts, as comparable values. Of sequence numbers only the order counts."""
     broker.retained.expire()
-    parts = [ranked(part) for part in living(broker)]
+    parts = [ranked(unfold(part)) for part in living(broker)]
     found = [plain(record) for part in parts for record in part if record[0] != SESSION_ENDED]
     return sorted(found, key=repr)
 

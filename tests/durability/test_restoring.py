@@ -1,6 +1,7 @@
 """Replaying the records rebuilds the broker: whatever clients did, the restored one is as the live one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
@@ -12,6 +13,7 @@ from braidmq.broker.wills import PendingWill
 from braidmq.limits import Limits
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
+from braidmq.store.records import Record
 from braidmq.store.state import State
 from braidmq.wire import Properties, Puback, Publish, Pubrec, Pubrel
 from tests.broker.world import World
@@ -25,10 +27,17 @@ class KeepingStore:
     """Keeps every turn at once, as bytes."""
 
     is_failing = False
+    pages = None
 
     def __init__(self) -> None:
         self.journal = Encoder(WALL_OFFSET_S)
         self.turns: list[bytes] = []
+
+    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
+        return State()
+
+    def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:
+        pass
 
     def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
         self.turns.append(turn)

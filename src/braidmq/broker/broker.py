@@ -23,6 +23,7 @@ from braidmq.broker.events import (
 )
 from braidmq.broker.hub import Hub
 from braidmq.broker.outlet import Outlet
+from braidmq.broker.paging import Pager
 from braidmq.broker.quotas import AddressRates, MeteredConnection
 from braidmq.broker.retained import RetainedMessages
 from braidmq.broker.rights import recheck, replace_gate
@@ -65,6 +66,8 @@ class Broker:
         self.hub = Hub(limits, store)
         self.audience = Audience(self.hub, on_observer_failure)
         self.router = Router(self.hub)
+        if store.pages is not None:
+            self.hub.pager = Pager(self.hub, self.router, store.pages)
         self.timers = Timers()
         self.retained = RetainedMessages(self.hub)
         self.sessions: dict[str, Session] = {}

@@ -11,6 +11,8 @@ cdef enum Drop:
     DROP_SESSION_ENDED       # still queued when the session ended
     DROP_REJECTED            # the receiver answered with a reason of 0x80 or more
     DROP_AWAY                # QoS 0, and the client is not connected
+    DROP_DAMAGED             # what the disk had of it can't be read
+    DROP_STORE_FAILING       # QoS 1/2 or retained, and the store can't be written (the publisher is told 0x97)
     DROP_KINDS
 
 
@@ -24,6 +26,10 @@ cdef class Hub:
     cdef bint is_committing                 # the store has yet to say that it has kept what it was given
     cdef readonly bint holding              # acks and QoS 1/2 deliveries wait for the store
     cdef readonly object store
+    cdef public object pager                # sees to the bound of the next; None if nothing does
+    cdef readonly Py_ssize_t queue_memory_bytes     # of deliveries that wait in memory
+    cdef public Py_ssize_t queue_memory_bytes_max
+    cdef dict pageable                      # sessions of which something may be paged out, in order of waiting
     cdef public object audience             # the Audience, while somebody looks on; else None
     cdef public object message_audience     # the same, while somebody wants to know of single messages
 

@@ -3,11 +3,13 @@
 A turn is what the broker does between two waits of the event loop. During it, changes that must survive are
 noted in `journal`, and whatever promises them to a client (acknowledgements, QoS 1 and 2 deliveries) is held
 back in the outlets; `end_turn` hands the records to the store, and what was held leaves once the store has
-said that they are kept. One commit is under way at a time. A store that keeps nothing beyond the process has no journal: then nothing is held
-and no records are made.
+said that they are kept. One commit is under way at a time. A store that keeps nothing beyond the process has
+no journal: then nothing is held and no records are made.
 """
 
 from functools import partial
+
+from cpython.pyport cimport PY_SSIZE_T_MAX
 
 from braidmq.store.encoding cimport Encoder
 
@@ -20,6 +22,8 @@ DROP_NAMES = (
     "session_ended",
     "rejected",
     "away",
+    "damaged",
+    "store_failing",
 )
 
 
@@ -33,6 +37,8 @@ cdef class Hub:
         self.store = store
         self.holding = store.journal is not None
         self.journal = store.journal
+        self.queue_memory_bytes_max = PY_SSIZE_T_MAX
+        self.pageable = {}
         self.packet_bytes_max = limits.packet_bytes_max
         self.topic_bytes_max = limits.topic_bytes_max
         self.topic_levels_max = limits.topic_levels_max
@@ -47,6 +53,8 @@ cdef class Hub:
 
         While the store is busy the turns gather, and are given to it together: so clients share its cost.
         """
+        if self.queue_memory_bytes > self.queue_memory_bytes_max:
+            self.pager.relieve()
         if self.is_committing or not (self.held_outlets or self.waiters or self._has_noted()):
             return
         outlets, self.held_outlets = self.held_outlets, []

@@ -15,7 +15,7 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
-from braidmq.broker.hub cimport DROP_AWAY, DROP_NOT_AUTHORIZED, Hub
+from braidmq.broker.hub cimport DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, Hub
 from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, translate_frames, uint16
 from braidmq.broker.message cimport Message, new_message
 from braidmq.broker.outlet cimport TAKEN_FULL, Forwarded, Outlet
@@ -541,6 +541,7 @@ cdef class Lane(Outlet):
         """Keep it if it is to be retained, and deliver it; the reason code for the publisher."""
         cdef int routed
         if message.qos and self.hub.is_failing():
+            self.hub.drop_message(DROP_STORE_FAILING, message, None)
             return QUOTA_EXCEEDED
         if message.retain and not self.keep_retained(message):
             if self.is_v5 and not self.hub.limits.retained_messages_max:

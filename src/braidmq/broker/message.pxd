@@ -3,6 +3,8 @@ from braidmq.wire.buffer cimport ByteBuffer
 
 
 cdef class Message(Body):
+    cdef int holders                     # how many deliveries of it wait in memory
+
     cdef inline Py_ssize_t cost(self) noexcept:
         # What the message holds in memory, roughly: its bytes and the objects around them.
         return len(self.topic) + len(self.payload) + len(self.properties) + 200

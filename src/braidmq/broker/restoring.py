@@ -14,6 +14,7 @@ from braidmq.broker.session import Session, Target
 from braidmq.store.records import (
     AWAY,
     INBOUND,
+    PAGED,
     QUEUED,
     RECEIVED,
     RETAINED,
@@ -69,7 +70,11 @@ def _restore_subscriptions(broker: Broker, session: Session, saved: SavedSession
 
 def _restore_deliveries(broker: Broker, session: Session, saved: SavedSession) -> None:
     targets: dict[tuple[bytes, GroupName | None], Target] = {}
-    for sequence, record in saved.deliveries.items():
+    for page in saved.pages:
+        session.restore_page(*page)
+    # In order: what came back from a page was noted again, behind what followed it.
+    for sequence in sorted(saved.deliveries):
+        record = saved.deliveries[sequence]
         _, _, _, message, qos, retain, identifiers, group = record
         target = targets.get((identifiers, group))
         if target is None:
@@ -159,6 +164,8 @@ def _delivery_records(session: Session) -> Iterator[Record]:
         yield (SENT, client_id, sequence, packet_id)
         if message is None:
             yield (RECEIVED, client_id, sequence)
+    if session.queue is not None:
+        yield from ((PAGED, client_id, *page) for page in session.queue.paged())
     for waiting in session.queue or ():
         target = waiting.target
         yield (

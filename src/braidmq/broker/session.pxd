@@ -1,3 +1,4 @@
+from braidmq.broker.backlog cimport Backlog, Ring
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.inflight cimport Inflight, Slot
 from braidmq.broker.message cimport Message
@@ -26,7 +27,7 @@ cdef class Session:
     cdef readonly str client_id
     cdef readonly Outlet outlet              # None while the client is away
     cdef readonly Inflight inflight
-    cdef readonly object queue               # deque of Delivery that wait, or None
+    cdef readonly Backlog queue              # what waits, or None
     cdef readonly Py_ssize_t queue_bytes
     cdef object resend                       # deque of packet ids to send again on this connection, or None
     cdef object replay                       # deque of (message, target): retained messages still to be sent, or None
@@ -60,4 +61,9 @@ cdef class Session:
             return self.pump_more()
         return 0
     cdef bint may_send(self) noexcept
+    cdef int note_pageable(self) except -1
+    cdef int send_waiting(self) except -1
+    cdef int trim_queue(self) except -1
+    cdef int forget_waiting(self, Ring ring, object may_read, list movable) except -1
+    cdef int give_up_queue(self) except -1
     cdef bint is_full(self, Py_ssize_t cost) noexcept

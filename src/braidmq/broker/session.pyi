@@ -1,6 +1,6 @@
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
+from braidmq.broker.backlog import Backlog
 from braidmq.broker.hub import Hub
 from braidmq.broker.inflight import Inflight
 from braidmq.broker.message import Message
@@ -46,7 +46,7 @@ class Session:
     @property
     def inflight(self) -> Inflight: ...
     @property
-    def queue(self) -> Iterable[Any] | None: ...
+    def queue(self) -> Backlog | None: ...
     @property
     def queue_bytes(self) -> int: ...
     @property
@@ -72,6 +72,9 @@ class Session:
     def end_inbound(self, packet_id: int) -> bool: ...
     def restore_queued(
         self, message: Message, target: Target, qos: int, retain: bool, sequence: int
+    ) -> None: ...
+    def restore_page(
+        self, first: int, last: int, cost: int, file: int, offset: int, size: int, count: int
     ) -> None: ...
     def restore_sent(
         self, packet_id: int, message: Message | None, target: Target, qos: int, retain: bool, sequence: int

@@ -12,6 +12,7 @@ Retained messages for a new subscription are replayed at the client's pace from 
 from collections import deque
 from math import inf
 
+from braidmq.broker.backlog cimport Backlog, Page, Ring, Waiting
 from braidmq.broker.hub cimport (
     DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_REJECTED, DROP_SESSION_ENDED, Hub,
 )
@@ -23,6 +24,7 @@ cdef enum:
     PUBREL = 0x62
     PACKET_IDS_MAX = 65535
     PACKET_IDENTIFIER_NOT_FOUND = 0x92
+    FETCHED_BELOW = 64    # deliveries that are left in memory when the next page is read
 
 
 
@@ -38,16 +40,6 @@ cdef class Target:
         self.group = group
         self.spares_publisher = spares_publisher
         self.own = own
-
-
-cdef class Delivery:
-    """A QoS 1 or 2 message that waits in a session's queue."""
-
-    cdef readonly Message message
-    cdef readonly Target target
-    cdef readonly int qos
-    cdef readonly bint retain
-    cdef readonly unsigned long long sequence
 
 
 cdef class Session:
@@ -82,6 +74,7 @@ cdef class Session:
         self.replay = None
         self.outstanding = 0
         self.inflight.shrink()
+        self.note_pageable()
 
     # ---- towards the client --------------------------------------------------------------------------
 
@@ -113,25 +106,19 @@ cdef class Session:
         """Whether the queue has no place for a message of that cost."""
         if self.queue is None:
             return False
-        return len(self.queue) >= self.hub.queue_messages_max or self.queue_bytes + cost > self.hub.queue_bytes_max
+        return self.queue.count >= self.hub.queue_messages_max or self.queue_bytes + cost > self.hub.queue_bytes_max
 
     cdef Outcome enqueue(self, Message message, Target target, int qos, bint retain) except *:
-        cdef Delivery delivery
         cdef Py_ssize_t cost = message.cost()
         if self.is_full(cost):
             self.hub.drop_message(DROP_QUEUE_FULL, message, self.client_id)
             return REFUSED
         if self.queue is None:
-            self.queue = deque()
+            self.queue = Backlog(self.hub)
         self.last_sequence += 1
-        delivery = Delivery.__new__(Delivery)
-        delivery.message = message
-        delivery.target = target
-        delivery.qos = qos
-        delivery.retain = retain
-        delivery.sequence = self.last_sequence
-        self.queue.append(delivery)
+        self.queue.add(message, target, qos, retain, self.last_sequence)
         self.queue_bytes += cost
+        self.note_pageable()
         if self.is_remembered:
             self.hub.journal.queued(self.client_id, &self.named, self.last_sequence, message, qos, retain,
                                     target.identifiers, target.group)
@@ -139,6 +126,14 @@ cdef class Session:
             why = "the client is away" if self.outlet is None else "the client is behind"
             self.hub.message_audience.queued(message, self.client_id, None, why)
         return DELIVERED
+
+    cdef int note_pageable(self) except -1:
+        """Something waits in memory that might as well wait on disk."""
+        if self.queue is not None and self.hub.pager is not None and (
+            self.outlet is None or self.queue.tail is not None
+        ):
+            self.hub.pageable[self] = None
+        return 0
 
     cdef bint send(self, Message message, Target target, int qos, bint retain,
                    unsigned long long sequence) except -1:
@@ -174,17 +169,16 @@ cdef class Session:
 
     cdef int pump_more(self) except -1:
         """Send what waits, as far as the client has room: first the old, then the queue, then retained ones."""
-        cdef Delivery delivery
         while self.resend is not None and self.may_send():
             self.send_again(self.resend.popleft())
             if not self.resend:
                 self.resend = None
         while self.queue is not None and self.resend is None and self.may_send():
-            delivery = self.queue.popleft()
-            self.queue_bytes -= delivery.message.cost()
-            if not self.queue:
-                self.queue = None
-            self.send(delivery.message, delivery.target, delivery.qos, delivery.retain, delivery.sequence)
+            if self.queue.head.count == 0:
+                break
+            self.send_waiting()
+        if self.queue is not None and self.queue.head.count < FETCHED_BELOW and self.queue.page_count():
+            self.hub.pager.fetch(self)
         while self.replay is not None and self.queue is None and self.resend is None and self.may_send():
             message, target, is_current = self.replay.popleft()
             if not self.replay:
@@ -192,6 +186,27 @@ cdef class Session:
             # One that was replaced meanwhile has reached the client as a new message already.
             if is_current(message):
                 self.deliver(message, target, True)
+        return 0
+
+    cdef int send_waiting(self) except -1:
+        """Send the first that waits in memory."""
+        cdef Waiting* waiting = self.queue.head.at(0)
+        cdef Message message = <Message>waiting.message
+        cdef Target target = <Target>waiting.target
+        cdef int qos = waiting.qos
+        cdef bint retain = waiting.retain
+        cdef unsigned long long sequence = waiting.sequence
+        self.queue.take_first(self.queue.head)
+        self.queue_bytes -= message.cost()
+        self.trim_queue()
+        return self.send(message, target, qos, retain, sequence)
+
+    cdef int trim_queue(self) except -1:
+        """Something was taken from the queue's head."""
+        if self.queue.head.count == 0:
+            self.queue.join_tail()
+            if self.queue.count == 0:
+                self.queue = None
         return 0
 
     def send_retained(self, list messages not None, Target target not None, is_current):
@@ -278,17 +293,24 @@ cdef class Session:
     def restore_queued(self, Message message not None, Target target not None, int qos, bint retain,
                        unsigned long long sequence):
         """Put back a delivery that waited; they come in order of their sequence. Nothing is noted."""
-        cdef Delivery delivery = Delivery.__new__(Delivery)
-        delivery.message = message
-        delivery.target = target
-        delivery.qos = qos
-        delivery.retain = retain
-        delivery.sequence = sequence
         if self.queue is None:
-            self.queue = deque()
-        self.queue.append(delivery)
+            self.queue = Backlog(self.hub)
+        if self.queue.page_count() and sequence < self.queue.pages[self.queue.page_begin].first:
+            self.queue.add_to(self.queue.head, message, target, qos, retain, sequence)
+        else:
+            self.queue.add(message, target, qos, retain, sequence)
         self.queue_bytes += message.cost()
         self.last_sequence = max(self.last_sequence, sequence)
+        self.note_pageable()
+
+    def restore_page(self, unsigned long long first, unsigned long long last, unsigned long long cost,
+                     unsigned int file, unsigned int offset, unsigned int size, unsigned int count):
+        """Put back deliveries that wait on disk. Pages come before what waits in memory."""
+        if self.queue is None:
+            self.queue = Backlog(self.hub)
+        self.queue.add_page(Page(first, last, cost, file, offset, size, count))
+        self.queue_bytes += cost
+        self.last_sequence = max(self.last_sequence, last)
 
     def restore_sent(self, int packet_id, Message message, Target target not None, int qos, bint retain,
                      unsigned long long sequence):
@@ -323,24 +345,16 @@ cdef class Session:
     def forget(self, may_read):
         """Drop what waits and `may_read(topic)` denies; what of it belongs to shared groups, for others.
 
-        What is under way to a client that is here has reached it; for one that is away it waits, too.
+        What is under way to a client that is here has reached it; for one that is away it waits, too. What
+        waits on disk is asked about when it is read.
         """
         cdef Slot* slot
-        cdef Delivery delivery
-        cdef Target target
         movable = []
-        kept = deque()
-        for delivery in self.queue or ():
-            if may_read(delivery.message.topic):
-                kept.append(delivery)
-                continue
-            self.queue_bytes -= delivery.message.cost()
-            self.settle(delivery.sequence)
-            if delivery.target.group is not None:
-                movable.append((delivery.message, delivery.target))
-            else:
-                self.hub.drop_message(DROP_NOT_AUTHORIZED, delivery.message, self.client_id)
-        self.queue = kept or None
+        if self.queue is not None:
+            self.forget_waiting(self.queue.head, may_read, movable)
+            if self.queue.tail is not None:
+                self.forget_waiting(self.queue.tail, may_read, movable)
+            self.trim_queue()
         for packet_id in self.inflight.in_order() if self.outlet is None else ():
             slot = self.inflight.find(packet_id)
             if slot.stage == AWAITS_PUBCOMP or may_read((<Message>slot.message).topic):
@@ -352,6 +366,27 @@ cdef class Session:
         self.replay = deque([waiting for waiting in self.replay or () if may_read(waiting[0].topic)]) or None
         return movable
 
+    cdef int forget_waiting(self, Ring ring, object may_read, list movable) except -1:
+        cdef Message message
+        cdef Target target
+        cdef Waiting waiting
+        cdef Py_ssize_t step
+        for step in range(ring.count):
+            waiting = ring.at(0)[0]
+            message = <Message>waiting.message
+            target = <Target>waiting.target
+            self.queue.take_first(ring)
+            if may_read(message.topic):
+                self.queue.add_to(ring, message, target, waiting.qos, waiting.retain, waiting.sequence)
+                continue
+            self.queue_bytes -= message.cost()
+            self.settle(waiting.sequence)
+            if target.group is not None:
+                movable.append((message, target))
+            else:
+                self.hub.drop_message(DROP_NOT_AUTHORIZED, message, self.client_id)
+        return 0
+
     # ---- the end -------------------------------------------------------------------------------------
 
     def abandon(self):
@@ -360,7 +395,6 @@ cdef class Session:
         A QoS 2 delivery that has begun stays with its member and dies with it [MQTT-4.8.2-5].
         """
         cdef Slot* slot
-        cdef Delivery delivery
         cdef Target target
         movable = []
         for packet_id in self.inflight.in_order():
@@ -372,13 +406,27 @@ cdef class Session:
                 self.hub.drop_message(DROP_SESSION_ENDED, <object>slot.message, self.client_id)
             self.inflight.remove(slot)
         for delivery in self.queue or ():
-            if delivery.target.group is not None:
-                movable.append((delivery.message, delivery.target))
+            target = delivery.target
+            if target.group is not None:
+                movable.append((delivery.message, target))
             else:
                 self.hub.drop_message(DROP_SESSION_ENDED, delivery.message, self.client_id)
+        self.give_up_queue()
+        return movable
+
+    cdef int give_up_queue(self) except -1:
+        if self.queue is None:
+            return 0
+        for ring in (self.queue.head, self.queue.tail):
+            while ring is not None and (<Ring>ring).count:
+                self.queue.take_first(<Ring>ring)
+        if self.queue.count:
+            self.hub.drop(DROP_SESSION_ENDED, self.queue.count)
+            self.hub.pager.free(self)
+        self.hub.pageable.pop(self, None)
         self.queue = None
         self.queue_bytes = 0
-        return movable
+        return 0
 
     @property
     def is_connected(self):
@@ -387,12 +435,15 @@ cdef class Session:
     @property
     def queued(self):
         """Deliveries that wait for room at the client, or for the client."""
-        return len(self.queue) if self.queue is not None else 0
+        return self.queue.count if self.queue is not None else 0
 
     def check(self):
         """Assert the session's invariants (for tests)."""
-        assert self.queue is None or len(self.queue) > 0
-        assert self.queue_bytes == sum((<Delivery>d).message.cost() for d in self.queue or ())
+        if self.queue is not None:
+            self.queue.check()
+        in_memory = sum([(<Message>waiting.message).cost() for waiting in self.queue or ()])
+        on_disk = sum([page[2] for page in self.queue.paged()]) if self.queue is not None else 0
+        assert self.queue_bytes == in_memory + on_disk
         assert 0 <= self.outstanding <= self.inflight.count
         ids = self.inflight.in_order()
         assert len(set(ids)) == len(ids) == self.inflight.count

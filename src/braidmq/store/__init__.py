@@ -1,9 +1,27 @@
 """What survives: the store that the broker tells what to remember."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from braidmq.store.encoding import Encoder
+from braidmq.store.records import Record
+from braidmq.store.state import State
+
+
+class Pages(Protocol):
+    """Where deliveries wait that would take too much memory. A page is written once and read once."""
+
+    memory_bytes_max: int  # of waiting deliveries in memory; beyond it they are paged out
+    encoder: Encoder
+
+    def write(self, payload: bytes) -> tuple[int, int, int]:
+        """Where the page will be: file, offset and size. It is there before the turn that says so is kept."""
+
+    def fetch(self, file: int, offset: int, size: int, then: Callable[[list[Record] | None], None]) -> None:
+        """Call `then` on the broker's thread, later, with what the page holds; None if it can't be read."""
+
+    def free(self, file: int) -> None:
+        """A page of that file is not needed once the present turn is kept."""
 
 
 class Store(Protocol):
@@ -14,8 +32,18 @@ class Store(Protocol):
         """Where the broker notes what is to be remembered; None if nothing is promised beyond the process."""
 
     @property
+    def pages(self) -> Pages | None:
+        """Where deliveries can wait; None: in memory only."""
+
+    @property
     def is_failing(self) -> bool:
         """Nothing can be kept at present: whatever would have to be kept is to be refused."""
+
+    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
+        """What was kept; called once, before all else. `make_message` and `make_will` make its objects."""
+
+    def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:
+        """Where all that is to be kept can be had anew, part by part, so that what was kept before can go."""
 
     def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
         """Keep what the journal had of one turn, all or none; then call `kept` on the broker's thread.
@@ -30,7 +58,14 @@ class MemoryStore:
     """Keeps nothing beyond the process: the broker's own objects are the store."""
 
     journal = None
+    pages = None
     is_failing = False
+
+    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
+        return State()
+
+    def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:
+        pass
 
     def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
         kept()

@@ -15,6 +15,10 @@ cdef enum:
     STRETCH_MAX = 1 << 24    # of a turn; more is no stretch but nonsense
 
 
+def _nowhere(offset, size, number):
+    """What a body that stands elsewhere is for those who don't look there."""
+
+
 cdef class Decoder:
     """Reads the turns of one file after another.
 
@@ -27,6 +31,7 @@ cdef class Decoder:
     cdef object make_will
     cdef double wall_offset_s
     cdef bint lenient
+    cdef public object find_elsewhere  # (offset, size, number) -> message or None, for pages
     cdef bint refers_to_lost           # the present record does
     cdef dict names                    # number -> client id
     cdef dict bodies                   # number -> message
@@ -40,7 +45,12 @@ cdef class Decoder:
         self.make_will = make_will
         self.wall_offset_s = wall_offset_s
         self.topics = {}
+        self.find_elsewhere = _nowhere
         self.begin_file()
+
+    def body_of(self, unsigned long long number):
+        """The message of that number in what was decoded last; None if there is none."""
+        return self.bodies.get(number)
 
     def begin_file(self):
         """What is decoded from now on comes from the next file."""
@@ -64,6 +74,10 @@ cdef class Decoder:
             elif kind == NAME:
                 number = self.varint()
                 self.names[number] = self.text()
+            elif kind == ELSEWHERE:
+                number = self.varint()
+                offset, size = self.varint(), self.varint()
+                self.bodies[number] = self.find_elsewhere(offset, size, self.varint())
             elif kind == SENT_STRETCH or kind == SETTLED_STRETCH:
                 self.stretch(kind, records)
             else:
@@ -92,8 +106,11 @@ cdef class Decoder:
         if kind == SESSION:
             owner = self.optional_text()
             return (kind, client_id, owner, self.double_())
-        if kind == SESSION_ENDED:
+        if kind == SESSION_ENDED or kind == UNPAGED:
             return (kind, client_id)
+        if kind == PAGED:
+            return (kind, client_id, self.varint(), self.varint(), self.varint(), self.varint(), self.varint(),
+                    self.varint(), self.varint())
         if kind == AWAY:
             return (kind, client_id, self.time())
         if kind == SUBSCRIBED:

@@ -10,6 +10,7 @@ Cost: a turn costs its encoding on the broker's thread; each byte is written at 
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,6 +19,7 @@ from braidmq.store.directory import DataDirectory
 from braidmq.store.encoding import Encoder
 from braidmq.store.loading import Loader
 from braidmq.store.log import FRAME, HEADER
+from braidmq.store.pages import PageFiles
 from braidmq.store.records import CHECKPOINTED, Record
 from braidmq.store.state import State
 from braidmq.store.writer import Kept, LogWriter
@@ -25,6 +27,7 @@ from braidmq.store.writer import Kept, LogWriter
 MIB: Final = 1024 * 1024
 FILE_BYTES: Final = 64 * MIB  # a new file begins when one has grown over this
 SLICE_BYTES: Final = 64 * 1024  # of a checkpoint with one turn, at least
+QUEUE_MEMORY_BYTES_MAX: Final = 128 * MIB
 FILES_MAX: Final = 16  # restarts make small files; more than this begin a checkpoint too
 
 Durability = Literal["process", "fsync"]
@@ -47,6 +50,7 @@ class DurableStore:
         salvage: bool = False,
         tell: Callable[[str], None] = lambda sentence: None,
         file_bytes: int = FILE_BYTES,
+        queue_memory_bytes_max: int = QUEUE_MEMORY_BYTES_MAX,
     ) -> None:
         self.journal = Encoder(wall_offset_s)
         self._directory = DataDirectory(directory)
@@ -68,24 +72,42 @@ class DurableStore:
         self._checkpoint_from = 0
         self._checkpoint_bytes = 0
         self._must_checkpoint = False
+        self._queue_memory_bytes_max = queue_memory_bytes_max
+        self._pages: PageFiles | None = None
 
     @property
     def is_failing(self) -> bool:
         return self.journal.is_failing
+
+    @property
+    def pages(self) -> PageFiles:
+        assert self._pages is not None, "load() comes first"
+        return self._pages
 
     # ---- at the start --------------------------------------------------------------------------------
 
     def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
         """What was kept. The store can be written to afterwards."""
         path = self._directory.path
-        decoder = Decoder(make_message, make_will, self._wall_offset_s, self._salvage)
-        loader = Loader(path, decoder, salvage=self._salvage)
+        make_decoder = partial(Decoder, make_message, make_will, self._wall_offset_s)
+        loader = Loader(path, make_decoder(self._salvage), salvage=self._salvage)
+        self._pages = PageFiles(
+            path,
+            make_decoder,
+            Encoder(self._wall_offset_s),
+            memory_bytes_max=self._queue_memory_bytes_max,
+            run=self._run_on_writer,
+            post=self._post,
+            syncs=self._durability == "fsync",
+            tell=self._tell,
+        )
         try:
             state = loader.load()
+            lost = list(self._pages.adopt(state, salvage=self._salvage))
         except BaseException:
             self._directory.close()
             raise
-        for note in loader.notes:
+        for note in loader.notes + lost:
             self._tell(note)
         self._oldest = loader.oldest
         self._number = loader.numbers[-1] if loader.numbers else 0
@@ -98,8 +120,12 @@ class DurableStore:
             tell=self._tell,
         )
         self._begin_file()
-        self._must_checkpoint = loader.has_salvaged
+        self._must_checkpoint = loader.has_salvaged or bool(lost)
         return state
+
+    def _run_on_writer(self, action: Callable[[], None]) -> None:
+        assert self._writer is not None
+        self._writer.run(action)
 
     def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:
         """Where the living state is to be had: lists of records, each of which rebuilds a part of it."""
@@ -114,7 +140,9 @@ class DurableStore:
         if not turn and not self._outstanding:
             kept()
             return
+        self.pages.flush()
         written = self._write(turn, kept)
+        self.pages.end_turn()
         if self._checkpoint is None and self._is_checkpoint_due():
             self._begin_checkpoint()
         if self._checkpoint is not None and not self.is_failing:

@@ -40,6 +40,7 @@ cdef class Encoder:
     cdef str last_name
     cdef unsigned long long last_number
     cdef unsigned long long bodies       # in this file
+    cdef dict places                     # epoch -> where that page is; None in a log
     cdef Stretch sent_stretch            # noted, and not yet written
     cdef Stretch settled_stretch
 
@@ -58,6 +59,7 @@ cdef class Encoder:
     cdef int put_record(self, tuple record) except -1
     cdef int put_retained(self, tuple record) except -1
     cdef unsigned long long body_number(self, Body body) except? 0
+    cdef unsigned long long put_elsewhere(self, Body body) except? 0
     cdef int put_body(self, Body body) except -1
     cdef int put_will(self, object will) except -1
     cdef int put_head(self, int kind, str client_id) except -1

@@ -28,6 +28,7 @@ cdef extern from "Python.h":
 cdef enum:
     VARINT_BYTES_MAX = 10
     KEPT_BLOCK_BYTES = 4 * 1024 * 1024
+    PLACES_MAX = 4096
 
 cdef unsigned long long _last_epoch = 0
 
@@ -35,7 +36,7 @@ KINDS = {
     "SESSION": SESSION, "SESSION_ENDED": SESSION_ENDED, "AWAY": AWAY, "SUBSCRIBED": SUBSCRIBED,
     "UNSUBSCRIBED": UNSUBSCRIBED, "QUEUED": QUEUED, "SENT": SENT, "RECEIVED": RECEIVED, "SETTLED": SETTLED,
     "INBOUND": INBOUND, "INBOUND_RELEASED": INBOUND_RELEASED, "RETAINED": RETAINED, "WILL": WILL,
-    "CHECKPOINTED": CHECKPOINTED,
+    "CHECKPOINTED": CHECKPOINTED, "PAGED": PAGED, "UNPAGED": UNPAGED,
 }
 
 
@@ -71,6 +72,18 @@ cdef class Encoder:
         self.names = {}
         self.last_name = None
         self.bodies = 0
+
+    def placed(self, offset, size):
+        """What was taken last is to be found there: bodies in it need not be written again."""
+        if self.places is None:
+            self.places = {}
+        elif len(self.places) >= PLACES_MAX:
+            del self.places[next(iter(self.places))]
+        self.places[self.epoch] = (offset, size)
+
+    def forget_places(self):
+        """What was written so far can't be referred to any more."""
+        self.places = None
 
     def append(self, tuple record not None):
         """Note a record (see braidmq.store.records)."""
@@ -208,13 +221,16 @@ cdef class Encoder:
             self.put_text(record[2])
             self.put_byte(record[3])
             self.put_varint(record[4])
+        elif kind == PAGED:
+            for number in record[2:]:
+                self.put_varint(number)
         elif kind == UNSUBSCRIBED:
             self.put_text(record[2])
         elif kind == WILL:
             self.put_will(record[2])
             self.put_time(record[3])
             self.put_optional_text(record[4])
-        elif kind != SESSION_ENDED:
+        elif kind != SESSION_ENDED and kind != UNPAGED:
             raise ValueError(f"no record is of kind {kind}")
         return 0
 
@@ -229,11 +245,24 @@ cdef class Encoder:
         if body is None:
             return 0
         if body.epoch != self.epoch:
+            if self.places is not None and body.epoch in self.places:
+                return self.put_elsewhere(body)
             self.bodies += 1
             body.epoch = self.epoch
             body.number = self.bodies
             self.put_body(body)
         return body.number
+
+    cdef unsigned long long put_elsewhere(self, Body body) except? 0:
+        """Refer to a body in another page; the number that it has here."""
+        offset, size = self.places[body.epoch]
+        self.bodies += 1
+        self.put_byte(ELSEWHERE)
+        self.put_varint(self.bodies)
+        self.put_varint(offset)
+        self.put_varint(size)
+        self.put_varint(body.number)
+        return self.bodies
 
     cdef int put_body(self, Body body) except -1:
         cdef unsigned long long publisher = 0

@@ -16,11 +16,14 @@ cdef enum:
     RETAINED = 11
     WILL = 12
     CHECKPOINTED = 13
+    PAGED = 24
+    UNPAGED = 25
     # Of the file alone.
     NAME = 32
     BODY = 33
     SENT_STRETCH = 34      # client id, sequence, packet id, count: all three go up by one
     SETTLED_STRETCH = 35   # client id, sequence, count
+    ELSEWHERE = 36         # number, and where the body is: offset and size of a page, number there
 
     # Bits of a BODY's flags, above its QoS, and of a QUEUED's.
     RETAIN = 4

@@ -23,6 +23,8 @@ INBOUND: Final = 9  # client_id, packet_id: a QoS 2 publish of the client's was 
 INBOUND_RELEASED: Final = 10  # client_id, packet_id
 RETAINED: Final = 11  # topic, message or None
 WILL: Final = 12  # client_id, will or None, due_s (0: client is connected), owner; of any session
+PAGED: Final = 24  # client_id, first and last sequence, cost, file, offset, size, count: are on disk now
+UNPAGED: Final = 25  # client_id: its first page is no longer needed
 CHECKPOINTED: Final = 13  # number: the store's own; files before this one are no longer needed
 
 

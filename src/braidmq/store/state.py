@@ -4,6 +4,7 @@
 what was still under way when it ended. Cost: a few dictionary operations a record.
 """
 
+from bisect import insort
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,11 +14,15 @@ from braidmq.store.records import Record
 QUEUED: Final = kinds.QUEUED
 
 
+Page = tuple[int, int, int, int, int, int, int]  # first, last, cost, file, offset, size, count
+
+
 class SavedSession:
     """One session as it was when the last record was kept."""
 
     __slots__ = (
-        "away_since_s", "deliveries", "expiry_s", "inbound", "owner", "received", "sent", "subscriptions",
+        "away_since_s", "deliveries", "expiry_s", "inbound", "owner", "pages", "received", "sent",
+        "subscriptions",
     )
 
     def __init__(self, owner: str | None, expiry_s: float) -> None:
@@ -29,6 +34,7 @@ class SavedSession:
         self.sent: dict[int, int] = {}  # sequence -> packet id
         self.received: set[int] = set()  # sequences of QoS 2 deliveries that the client has
         self.inbound: set[int] = set()
+        self.pages: list[Page] = []  # in order; what they hold is in no other place
 
 
 class SavedWill:
@@ -133,6 +139,18 @@ def _inbound_released(session: SavedSession, packet_id: int) -> None:
     session.inbound.discard(packet_id)
 
 
+def _paged(session: SavedSession, *page: int) -> None:
+    first, last, cost, file, offset, size, count = page
+    for sequence in range(first, last + 1):
+        session.deliveries.pop(sequence, None)
+    insort(session.pages, (first, last, cost, file, offset, size, count))
+
+
+def _unpaged(session: SavedSession) -> None:
+    if session.pages:
+        del session.pages[0]
+
+
 HANDLERS: Final[dict[int, Callable[..., None]]] = {
     kinds.SESSION: State._session,
     kinds.SESSION_ENDED: State._session_ended,
@@ -144,6 +162,8 @@ HANDLERS: Final[dict[int, Callable[..., None]]] = {
     kinds.SETTLED: _of_session(_settled),
     kinds.INBOUND: _of_session(_inbound),
     kinds.INBOUND_RELEASED: _of_session(_inbound_released),
+    kinds.PAGED: _of_session(_paged),
+    kinds.UNPAGED: _of_session(_unpaged),
     kinds.RETAINED: State._retained,
     kinds.WILL: State._will,
     kinds.CHECKPOINTED: State._checkpointed,

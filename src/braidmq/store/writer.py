@@ -5,6 +5,7 @@ at the same place in the file; nothing behind it is written before, and nothing 
 a full disk delays promises and breaks none.
 """
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -54,6 +55,10 @@ class LogWriter:
     def write(self, turn: bytes, kept: Kept) -> None:
         """Append a turn to the present file and report it; of an empty one, only that it has its turn."""
         self._actions.put((turn, kept))
+
+    def run(self, action: Callable[[], None]) -> None:
+        """Do something behind all that was given so far, again and again until it works."""
+        self._actions.put(partial(self._insist, action))
 
     def begin_file(self, number: int, oldest: int) -> None:
         """Go on in a new file."""
@@ -188,6 +193,9 @@ class LogWriter:
         try:
             for needed in (found for found in present if found >= number):
                 sync_file(path_of(self._directory, needed))
+            for page_file in self._directory.glob("page-*.braid"):
+                with contextlib.suppress(FileNotFoundError):  # given up meanwhile
+                    sync_file(page_file)
             sync_directory(self._directory)
             for unneeded in (found for found in present if found < number):
                 path_of(self._directory, unneeded).unlink()
