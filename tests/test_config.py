@@ -7,6 +7,8 @@ import pytest
 
 from braidmq.config import (
     SETTINGS,
+    AdminConfig,
+    AuthConfig,
     Config,
     Listener,
     flag_of,
@@ -279,3 +281,56 @@ def test_plug_ins_are_named_in_tables_of_a_file(tmp_path: Path) -> None:
         load_config(path)
     with pytest.raises(ConfigError, match=r"plug-ins are configured in a file only"):
         load_config(None, {}, {"observers.audit-log": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[store]\n[limits\n", r"c.toml:2: not valid TOML"),
+        ('[store]\ndata_dir = "x', r"c.toml:2: not valid TOML.*at end of document"),
+        ("[limits]\nqueue_bytes_max = 2048\n", r"c.toml:2: \[limits\] queue_bytes_max \(2048\) is below"),
+        ("[limits]\npacket_bytes_max = 9999999\n", r"c.toml:1: \[limits\] output_bytes_max"),
+        ("[store]\n\n[auth]\nhttp_url = 'ftp://x'\n", r"c.toml:4: \[auth\] http_url: expected https"),
+        (
+            '[[listener]]\nport = 1\n[[listener]]\nport = 2\ncertificate = "c.pem"\n',
+            r"c.toml:3: \[\[listener\]\] 127.0.0.1:2: certificate and key belong together",
+        ),
+        ('[store]\ndata_dir = "d"\nin_memory = true\n', r"c.toml:3: \[store\] in_memory and data_dir"),
+    ],
+)
+def test_a_mistake_is_named_with_its_file_and_line(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_config(path)
+
+
+def test_text_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_bytes(b"[store]\n# \xff\n")
+    with pytest.raises(ConfigError, match=r"c.toml:2: not UTF-8 text \(byte 10 of the file\)"):
+        load_config(path)
+
+
+def test_a_mistake_of_a_flag_is_not_blamed_on_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text("[store]\n")
+    with pytest.raises(ConfigError, match=r"^\[limits\] queue_bytes_max"):
+        load_config(path, {}, {"limits.queue_bytes_max": "2048"})
+
+
+def test_an_address_of_a_service_may_hold_a_secret_and_is_not_shown() -> None:
+    config = Config(auth=AuthConfig(http_url="https://auth.example/mqtt?token=secret"))
+    assert without_secrets(config)["auth"]["http_url"] == "***"
+    with pytest.raises(ConfigError) as refused:
+        load_config(None, {}, {"auth.http_url": "ftp://auth.example/?token=secret"})
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)],
+)
+def test_what_is_loopback_is_so_for_listeners_and_for_the_api(host: str, is_loopback: bool) -> None:
+    assert AdminConfig(host=host).is_loopback is is_loopback
+    assert Listener(host=host).is_local is is_loopback

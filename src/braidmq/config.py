@@ -10,6 +10,7 @@ the line where it can be found, and the nearest known name.
 """
 
 import difflib
+import re
 import tomllib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
@@ -234,10 +235,7 @@ class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can call."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
 
 class AclConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -362,7 +360,7 @@ def settings() -> Iterator[Setting]:
 OPEN_TABLES: Final = frozenset({"observers"})  # what is in them is for plug-ins to judge
 SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in settings()}
 TABLES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Config))
-SECRETS: Final = frozenset({"admin.token", "auth.scram_users"})  # never shown, not even in an error
+SECRETS: Final = frozenset({"admin.token", "auth.http_url", "auth.scram_users"})  # never shown, nor in errors
 REPEATED_TABLES: Final = frozenset({"listener"})
 
 
@@ -392,8 +390,37 @@ def load_config(
     _apply(tables, _from_environment(env or {}), path)
     _apply(tables, _from_overrides(overrides or {}), path)
     config = msgspec.convert(tables, Config)
-    refuse_contradictions(config)
+    try:
+        refuse_contradictions(config)
+    except ConfigError as error:
+        raise located(error, path) from error
     return config
+
+
+def located(error: ConfigError, path: Path | None) -> ConfigError:
+    """The error with the file and line of the setting that it begins with, if the file has that."""
+    named = re.match(r"\[+([\w.-]+)\]+(?: (\w+))?", str(error))
+    if path is None or named is None:
+        return error
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return error
+    table, key, index = named[1], named[2], _entry_of(text, named[1], str(error))
+    line = _line_of(text, table, key, index) or _line_of(text, table, None, index)
+    return ConfigError(f"{path}{line}: {error}") if line else error
+
+
+def _entry_of(text: str, table: str, message: str) -> int:
+    """Which entry of a [[table]] a message is about: the first of which it names the address or a text."""
+    if table not in REPEATED_TABLES:
+        return 0
+    for index, entry in enumerate(tomllib.loads(text).get(table, [])):
+        address = f"{entry.get('host', '127.0.0.1')}:{entry.get('port', 1883)}"
+        texts = [value for key, value in entry.items() if key != "host" and isinstance(value, str)]
+        if any(part in message for part in (address, *texts)):
+            return index
+    return 0
 
 
 def without_secrets(config: Config) -> dict[str, Any]:
@@ -413,15 +440,30 @@ def without_secrets(config: Config) -> dict[str, Any]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
-        raw = tomllib.loads(text)
+        text = utf8_text(path.read_bytes(), str(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    raw = parse_toml(text, str(path))
     return {table: _checked_table(table, content, path, text) for table, content in raw.items()}
+
+
+def utf8_text(data: bytes, path: str) -> str:
+    """The text of a file. ConfigError names the line where it stops to be one."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8 text (byte {error.start} of the file)") from error
+
+
+def parse_toml(text: str, path: str) -> dict[str, Any]:
+    """What a TOML file holds. ConfigError names the line that is wrong."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1  # else it says: at the end of the document
+        raise ConfigError(f"{path}:{line}: not valid TOML: {error}") from error
 
 
 def _checked_table(table: str, content: object, path: Path, text: str) -> object:
@@ -581,9 +623,9 @@ def _refuse_doubtful_url(url: str) -> None:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise ConfigError(f"[auth] http_url: {url!r} is no URL") from error
+        raise ConfigError("[auth] http_url: this is no URL") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"[auth] http_url: expected https://host/path, got {url!r}")
+        raise ConfigError("[auth] http_url: expected https://host/path")
     if parts.username is not None:
         raise ConfigError("[auth] http_url: a user name or a password in it would not be sent; leave it out")
     if parts.scheme == "http" and not is_loopback(parts.hostname):

@@ -24,6 +24,9 @@ class Quick:
         self.asked.append(claim)
         return self.decision
 
+    def still_holds(self, admitted: Admitted) -> bool:
+        return True
+
 
 class Late(Quick):
     """Decides when its work is done."""

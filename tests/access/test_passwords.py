@@ -18,7 +18,7 @@ def judged(check: PasswordCheck, name: str | None, password: bytes | None) -> ob
 
 def test_the_right_password_lets_in_and_a_wrong_one_does_not() -> None:
     check = PasswordCheck({"ada": ADA})
-    assert judged(check, "ada", b"secret") == Admitted("ada")
+    assert judged(check, "ada", b"secret") == Admitted("ada", grounds=("password", ADA))
     for wrong in (b"Secret", b"secret ", b"", None):
         answer = judged(check, "ada", wrong)
         assert isinstance(answer, Refused)
@@ -29,6 +29,15 @@ def test_others_decide_about_names_that_are_not_known() -> None:
     check = PasswordCheck({"ada": ADA})
     assert judged(check, "bob", b"secret") is None
     assert judged(check, None, b"secret") is None
+
+
+def test_who_was_let_in_stays_as_long_as_the_file_says_the_same() -> None:
+    admitted = judged(PasswordCheck({"ada": ADA}), "ada", b"secret")
+    assert isinstance(admitted, Admitted)
+    other = hash_password(b"changed", b"a salt of 16 byt", WORK)
+    assert PasswordCheck({"ada": ADA, "bob": other}).still_holds(admitted)
+    assert not PasswordCheck({"ada": other}).still_holds(admitted)
+    assert not PasswordCheck({"bob": ADA}).still_holds(admitted)
 
 
 def test_a_name_that_is_not_known_costs_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:

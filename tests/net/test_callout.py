@@ -57,14 +57,14 @@ def ask(service: Service, password: bytes | None = b"secret") -> Admitted | Refu
 
 def test_the_service_is_told_what_the_client_says(service: Service) -> None:
     service.body = b'{"result": "allow"}'
-    assert ask(service) == Admitted("ada")
+    assert ask(service) == Admitted("ada", grounds=("http",))
     question = {"client_id": "c", "username": "ada", "password": "secret", "address": "192.0.2.1:7"}
     assert service.questions == [question]
 
 
 def test_the_service_decides(service: Service) -> None:
     service.body = b'{"result": "allow", "user": "ada@example"}'
-    assert ask(service) == Admitted("ada@example")
+    assert ask(service) == Admitted("ada@example", grounds=("http",))
     service.body = b'{"result": "ignore"}'
     assert ask(service) is None
     service.body = b'{"result": "deny"}'

@@ -1,6 +1,8 @@
 """Logging in to a real broker process: the password file that `braidmq passwd` writes, and tokens."""
 
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import jwt
 import pytest
 
+from braidmq.access.tokens import LEEWAY_S
 from tests.cli.program import braidmq
 from tests.net.running import serving
 from tests.support.raw import RawClient
@@ -57,6 +60,13 @@ def test_a_token_lets_in(port: int) -> None:
     RawClient(port).connect("me", username="device-7", password=old, reason=0x86)
 
 
+def test_a_token_that_expires_ends_the_connection(port: int) -> None:
+    soon = jwt.encode({"sub": "device-7", "exp": time.time() + 1.0 - LEEWAY_S}, SECRET, "HS256").encode()
+    client = RawClient(port)
+    client.connect("brief", username="device-7", password=soon)
+    client.expect_disconnect(0xA0)
+
+
 def test_passwd_removes_a_user(tmp_path: Path) -> None:
     path = str(tmp_path / "passwords")
     braidmq("passwd", path, "ada", stdin=b"secret\n")
@@ -83,4 +93,10 @@ def test_a_doubtful_file_or_address_stops_the_start(tmp_path: Path, auth: str, n
     refused = braidmq("serve", "--in-memory", "--config", "broker.toml", cwd=tmp_path)
     assert refused.returncode in (1, 2)
     assert named in refused.stderr
+    assert b"broker.toml:2: [auth]" in refused.stderr or b"empty: " in refused.stderr
     assert b"Traceback" not in refused.stderr
+
+
+def test_the_library_for_tokens_is_loaded_only_where_there_are_tokens() -> None:
+    code = "import sys, braidmq.node; print('jwt' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

@@ -133,3 +133,19 @@ def test_a_doubtful_file_is_found_before_the_data_is_touched(tmp_path: Path) -> 
     assert refused.returncode == 1
     assert b"absent" in refused.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_user_who_is_removed_from_the_file_is_sent_away(tmp_path: Path) -> None:
+    users = tmp_path / "passwords"
+    for name in ("ada", "bob"):
+        braidmq("passwd", str(users), name, stdin=f"{name}\n".encode())
+    settings = f'[auth]\npassword_file = "{users}"\n[log]\nformat = "json"\n'
+    with serving([{}], settings) as (broker, [port]):
+        ada, bob = RawClient(port), RawClient(port)
+        ada.connect("a", username="ada", password=b"ada")
+        bob.connect("b", username="bob", password=b"bob")
+        braidmq("passwd", str(users), "ada", "--delete")
+        os.kill(broker.pid, signal.SIGHUP)
+        ada.expect_disconnect(0x87)
+        bob.expect_nothing()
+        RawClient(port).connect("a", username="ada", password=b"ada", reason=0x86)

@@ -23,6 +23,7 @@ MEMORY_BYTES_MAX: Final = 256 << 20
 SALT_BYTES: Final = 16
 HASH_BYTES: Final = 32
 BAD_USER_NAME_OR_PASSWORD: Final = 0x86
+PASSWORD: Final = "password"
 
 
 class PasswordHash(msgspec.Struct, frozen=True):
@@ -107,7 +108,11 @@ class PasswordCheck:
             if known is None:
                 return None
             if is_right:
-                return Admitted(name)
+                return Admitted(name, grounds=(PASSWORD, known))
             return Refused(BAD_USER_NAME_OR_PASSWORD, "the user name or the password is wrong")
 
         return Slow(work)
+
+    def still_holds(self, admitted: Admitted) -> bool:
+        """A user who was removed, or has another password now, does not stay."""
+        return admitted.user is not None and admitted.grounds == (PASSWORD, self._users.get(admitted.user))

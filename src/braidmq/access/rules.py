@@ -11,12 +11,12 @@ are picked out once.
 """
 
 import re
-import tomllib
 from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
+from braidmq.config import parse_toml
 from braidmq.errors import ConfigError, ProtocolError
 from braidmq.topics import matches, validate_filter
 
@@ -24,6 +24,7 @@ Action = Literal["read", "write", "subscribe"]
 
 CLIENTS_CACHED_MAX: Final = 4096
 UNSAFE: Final = re.compile(r"[+#/]")
+RULES_IN_BRACKETS: Final = r"\s*rule\b"
 SUBSTITUTION: Final = re.compile(r"%(.?)")
 
 
@@ -128,13 +129,11 @@ def overlap(filter: str, other: str) -> bool:
 
 def parse_rules(text: str, path: str) -> Rules:
     """The rules of a TOML file. ConfigError names the line of the rule that is wrong."""
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    unknown = sorted(set(content) - {"rule"})
-    if unknown:
-        raise ConfigError(f"{path}: unknown {unknown[0]!r}; the file consists of [[rule]] tables")
+    content = parse_toml(text, path)
+    for name in content:
+        if name != "rule":
+            line = _line_matching(text, rf"\s*\[*\s*[\"']?{re.escape(name)}\b", 0)
+            raise ConfigError(f"{path}{line}: unknown {name!r}; the file consists of [[rule]] tables")
     entries = content.get("rule")
     if not isinstance(entries, list) or not entries:
         raise ConfigError(f"{path}: there is no [[rule]] in it, so nobody could do anything")
@@ -163,9 +162,14 @@ def _parsed(entry: object, where: str) -> Rule:
 
 
 def _where(text: str, path: str, index: int) -> str:
-    headers = [
-        number
-        for number, line in enumerate(text.splitlines(), start=1)
-        if re.match(r"\s*\[\[\s*rule\s*\]\]", line)
-    ]
-    return f"{path}:{headers[index]}" if index < len(headers) else f"{path}: rule {index + 1}"
+    """The line of a rule's header; of a list in brackets, the line where that begins."""
+    line = _line_matching(text, r"\s*\[\[\s*rule\s*\]\]", index)
+    if line:
+        return f"{path}{line}"
+    return f"{path}{_line_matching(text, RULES_IN_BRACKETS, 0)}: rule {index + 1}"
+
+
+def _line_matching(text: str, pattern: str, index: int) -> str:
+    """`:line` of the line that is the index-th to match; empty if there are fewer."""
+    found = [number for number, line in enumerate(text.splitlines(), start=1) if re.match(pattern, line)]
+    return f":{found[index]}" if index < len(found) else ""

@@ -17,6 +17,7 @@ LEEWAY_S: Final = 10.0  # clocks differ
 SECRET_BYTES_MIN: Final = 32  # as long as the hash, or the secret is the weakest part
 TOKEN_START: Final = b"eyJ"  # every token begins so: it is `{"` in base64
 BAD_USER_NAME_OR_PASSWORD: Final = 0x86
+TOKEN: Final = "token"
 
 
 class TokenSettings(msgspec.Struct, frozen=True):
@@ -43,14 +44,19 @@ class TokenCheck:
         if claim.password is None or not claim.password.startswith(TOKEN_START):
             return None
         try:
-            user = self._user_of(claim.password)
+            user, lasts_s = self._read(claim.password)
             if claim.username and claim.username != user:
                 raise TokenError("the token belongs to another user")
         except TokenError as error:
             return Refused(BAD_USER_NAME_OR_PASSWORD, str(error))
-        return Admitted(user)
+        return Admitted(user, grounds=(TOKEN, self._settings), lasts_s=lasts_s)
 
-    def _user_of(self, token: bytes) -> str:
+    def still_holds(self, admitted: Admitted) -> bool:
+        """With another key, or other demands, whoever came in has to show a token again."""
+        return admitted.grounds == (TOKEN, self._settings)
+
+    def _read(self, token: bytes) -> tuple[str, float]:
+        """The user whom a good token names, and how many seconds it is good for."""
         settings = self._settings
         try:
             claims = jwt.decode(
@@ -68,18 +74,20 @@ class TokenCheck:
             )
         except (jwt.PyJWTError, ValueError) as error:
             raise TokenError("the token is not accepted") from error
-        self._check_times(claims)
+        lasts_s = self._lasting(claims)
         user = claims.get(settings.user_claim)
         if not isinstance(user, str) or not user:
             raise TokenError("the token names no user")
-        return user
+        return user, lasts_s
 
-    def _check_times(self, claims: dict[str, Any]) -> None:
+    def _lasting(self, claims: dict[str, Any]) -> float:
         now = self._wall_clock_s()
-        if not _number(claims["exp"]) > now - LEEWAY_S:
+        lasts_s = _number(claims["exp"]) + LEEWAY_S - now
+        if not lasts_s > 0:
             raise TokenError("the token has expired")
         if "nbf" in claims and not _number(claims["nbf"]) < now + LEEWAY_S:
             raise TokenError("the token is not valid yet")
+        return lasts_s
 
 
 def _number(value: object) -> float:

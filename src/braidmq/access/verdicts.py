@@ -1,7 +1,7 @@
 """What can be decided about a client that wants to come in."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -33,6 +33,8 @@ class Admitted(msgspec.Struct, frozen=True):
 
     user: str | None = None
     data: bytes | None = None  # authentication data for the last word to the client
+    grounds: tuple[Any, ...] = ()  # what it was let in for, about which `still_holds` is asked later
+    lasts_s: float | None = None  # how long it may stay; None: as long as it likes
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -68,3 +70,6 @@ class Authenticator(Protocol):
 
     def judge(self, claim: Claim) -> Admitted | Refused | Slow | None:
         """None: this is for others to decide. Doesn't wait; what takes long is answered with `Slow`."""
+
+    def still_holds(self, admitted: Admitted) -> bool:
+        """Whether whom this way to authenticate let in, before a reload perhaps, would be let in today."""

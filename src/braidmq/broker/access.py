@@ -6,7 +6,7 @@ the users who have it, and asks its rules, if there are any, what they may do.
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from braidmq.access.policy import Action, Policy
 from braidmq.access.rules import Rules
@@ -43,6 +43,9 @@ class Gate(Protocol):
     def exchange(self, method: str) -> Exchange | None:
         """Begin an enhanced authentication; None if the method isn't offered."""
 
+    def still_admits(self, admitted: Admitted) -> bool:
+        """Whether somebody whom an earlier gate has let in may stay."""
+
     def may_publish(self, user: str | None, client_id: str, topic: str) -> bool: ...
 
     def may_subscribe(self, user: str | None, client_id: str, filter: str) -> bool: ...
@@ -54,6 +57,7 @@ class ScramExchange:
     """SCRAM-SHA-256 from the server's side: client-first, then client-final."""
 
     def __init__(self, users: Mapping[str, Credential], nonce: str, decoy_key: bytes) -> None:
+        self._users = users
         self._server = ScramServer(users.get, nonce, decoy_key)
         self._challenged = False
 
@@ -65,7 +69,8 @@ class ScramExchange:
             final = self._server.finish(data or b"")
         except ScramError as error:
             return Refused(ReasonCode.NOT_AUTHORIZED, str(error))
-        return Admitted(self._server.username, final)
+        user = self._server.username
+        return Admitted(user, final, grounds=(METHOD, self._users.get(user)))
 
 
 def _ask(authenticators: Sequence[Authenticator], claim: Claim) -> Admitted | Refused | Pending:
@@ -88,11 +93,22 @@ def _decide(authenticators: Sequence[Authenticator], claim: Claim) -> Admitted |
     return found.work() if isinstance(found, Pending) else found
 
 
+CERTIFICATE: Final = ("certificate",)
+ANONYMOUS: Final = ("anonymous",)
+
+
+class PolicyJudge(Policy, Authenticator, Protocol):
+    """A policy of which is known whom it has let in."""
+
+
 class _Certificate:
     """Lets in whom a client certificate names: the handshake has verified it."""
 
     def judge(self, claim: Claim) -> Admitted:
-        return Admitted(claim.certified_user)
+        return Admitted(claim.certified_user, grounds=CERTIFICATE)
+
+    def still_holds(self, admitted: Admitted) -> bool:
+        return admitted.grounds == CERTIFICATE
 
 
 class _Anonymous:
@@ -104,7 +120,10 @@ class _Anonymous:
     def judge(self, claim: Claim) -> Admitted | Refused:
         if not self._allowed:
             return Refused(ReasonCode.NOT_AUTHORIZED, "anonymous clients are not let in")
-        return Admitted(None)
+        return Admitted(None, grounds=ANONYMOUS)
+
+    def still_holds(self, admitted: Admitted) -> bool:
+        return self._allowed and admitted.grounds == ANONYMOUS
 
 
 class BuiltInGate:
@@ -121,7 +140,7 @@ class BuiltInGate:
         *,
         authenticators: Sequence[Authenticator] = (),
         rules: Rules | None = None,
-        policies: Sequence[Policy] = (),
+        policies: Sequence[PolicyJudge] = (),
         allow_anonymous: bool = True,
         make_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18),
     ) -> None:
@@ -153,6 +172,13 @@ class BuiltInGate:
         if method != METHOD or not self._users:
             return None
         return ScramExchange(self._users, self._make_nonce(), self._decoy_key)
+
+    def still_admits(self, admitted: Admitted) -> bool:
+        if admitted.grounds[:1] == (METHOD,) and admitted.user is not None:
+            return admitted.grounds == (METHOD, self._users.get(admitted.user))
+        judges: list[Authenticator] = [self._certificate, self._anonymous]
+        judges += [*self._policies, *self._authenticators]
+        return any(judge.still_holds(admitted) for judge in judges)
 
     def may_publish(self, user: str | None, client_id: str, topic: str) -> bool:
         decided = self._ask_policies("write", user, client_id, topic)

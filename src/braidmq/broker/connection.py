@@ -44,6 +44,7 @@ from braidmq.wire import (
 if TYPE_CHECKING:
     from braidmq.broker.broker import Broker
 
+NO_LONGER: Final = "not let in any more: the configuration has changed"
 KEEP_ALIVE_GRACE: Final = 1.5  # [MQTT-3.1.2-22]
 
 
@@ -85,6 +86,8 @@ class Connection(Lane):
         self._pauses = 0
         self._is_throttled = False
         self._awaits_verdict = False
+        self._admission = Admitted()
+        self._stay_timer: Timer | None = None
         self._timer: Timer | None = broker.timers.set(
             hub.now + hub.limits.connect_timeout_s, self._connect_timed_out
         )
@@ -163,11 +166,11 @@ class Connection(Lane):
     def _judge(self, verdict: Verdict) -> None:
         """Go on as the gate has decided, in the first authentication or a later one."""
         match verdict:
-            case Admitted(user=user, data=data):
+            case Admitted():
                 if self.state is State.OPEN:
-                    self._readmitted(user, data)
+                    self._readmitted(verdict)
                 else:
-                    self._admitted(user, data)
+                    self._admitted(verdict)
             case Challenge(data=data):
                 self.send(Auth(ReasonCode.CONTINUE_AUTHENTICATION, self._auth_properties(data)))
             case Pending(work=work):
@@ -189,6 +192,8 @@ class Connection(Lane):
         self._awaits_verdict = False
         if self.state is State.CLOSED:
             return
+        if isinstance(verdict, Admitted) and not self.broker.gate.still_admits(verdict):
+            verdict = Refused(ReasonCode.NOT_AUTHORIZED, NO_LONGER)  # decided by what a reload has replaced
         try:
             self._judge(verdict)
         except ProtocolError as error:
@@ -214,25 +219,44 @@ class Connection(Lane):
             raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "AUTH, and nothing was asked")
         self._judge(self.exchange.step(packet.properties.authentication_data))
 
-    def _readmitted(self, user: str | None, data: bytes | None) -> None:
-        if user != self.user:
+    def _readmitted(self, admitted: Admitted) -> None:
+        if admitted.user != self.user:
             raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "re-authentication as somebody else")
         self.exchange = None
+        self._may_stay(admitted)
         if self.hub.audience is not None:
-            again = Authenticated(client_id=self.session.client_id, peer=self.peer, user=user)
+            again = Authenticated(client_id=self.session.client_id, peer=self.peer, user=self.user)
             self.hub.audience.tell(again)
-        self.send(Auth(ReasonCode.SUCCESS, self._auth_properties(data)))
+        self.send(Auth(ReasonCode.SUCCESS, self._auth_properties(admitted.data)))
 
-    def _admitted(self, user: str | None, data: bytes | None) -> None:
+    def _admitted(self, admitted: Admitted) -> None:
         assert self.connect is not None
         self.exchange = None
-        self.user = user
-        self.broker.establish(self, self.connect, data)
+        self.user = admitted.user
+        self.broker.establish(self, self.connect, admitted.data)
+        self._may_stay(admitted)
         self.state = State.OPEN
         self.is_open = True
         self.input_bytes_max = self.hub.limits.packet_bytes_max
         if self.broker.gate.checks_topics:
             self.rights = {}
+
+    def _may_stay(self, admitted: Admitted) -> None:
+        """For as long as it was let in for: until its token expires, or a reload ends the grounds for it."""
+        self._admission = admitted
+        if self._stay_timer is not None:
+            self._stay_timer.cancel()
+            self._stay_timer = None
+        if admitted.lasts_s is not None:
+            self._stay_timer = self.broker.timers.set(self.hub.now + admitted.lasts_s, self._outstayed)
+
+    def _outstayed(self) -> None:
+        self.end(ReasonCode.MAXIMUM_CONNECT_TIME, "what it was let in with has expired")
+
+    def check_admission(self) -> None:
+        """The gate is another one: whom it would not let in does not stay."""
+        if self.state is State.OPEN and not self.broker.gate.still_admits(self._admission):
+            self.end(ReasonCode.NOT_AUTHORIZED, NO_LONGER)
 
     def keep_alive(self, interval_s: int) -> None:
         """Close when nothing is heard of the client for one and a half intervals; 0 = never."""
@@ -301,8 +325,9 @@ class Connection(Lane):
         self.state = State.CLOSED
         self.is_open = False
         self.is_finished = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._stay_timer):
+            if timer is not None:
+                timer.cancel()
         self.exchange = None
         self.drained()
         self.broker.closed(self, why, was_open=was_open)

@@ -89,11 +89,11 @@ class MeteredConnection(Connection):
         self._messages = Bucket(messages_max, hub.now) if messages_max else None
         self._is_slowed = False
 
-    def received(self, count: int, now: float) -> Any:
+    def received(self, count: int, now: float) -> int:
         before = self._published()
-        super().received(count, now)
+        result = super().received(count, now)
         self._spend(count, self._published() - before)
-        return 0  # for the lane's callers in C
+        return result
 
     def go_on(self, now: float) -> None:
         before = self._published()

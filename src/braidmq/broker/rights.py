@@ -1,8 +1,8 @@
 """What a client may do, checked again for what it has already: subscriptions and messages that wait.
 
-Asked when the rules change, when a session is resumed, and after a restart. A right that is gone takes the
-subscription with it at once; messages that wait and may no longer be read are dropped and counted, or go to
-another member of their shared group.
+Asked when the rules change, when a session is resumed, and after a restart. Who would not be let in any more
+is sent away. A right that is gone takes the subscription with it at once; messages that wait and may no
+longer be read are dropped and counted, or go to another member of their shared group.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,10 @@ def replace_gate(broker: "Broker", gate: Gate) -> None:
     """Ask another gate from now on, and take back at once what it does not allow."""
     broker.gate = gate
     broker.router.restrict(_reads(gate))
-    for connection in broker.connections:
+    for connection in list(broker.connections):
         if connection.is_open:
             connection.rights = {} if gate.checks_topics else None
+            connection.check_admission()
     for session in list(broker.sessions.values()):
         recheck(broker, session)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from braidmq.config import Config, load_config, without_secrets
+from braidmq.config import Config, load_config, located, without_secrets
 from braidmq.errors import ConfigError
 
 FileArgument = Annotated[Path, Parameter(metavar="FILE.toml", help="The file to check.")]
@@ -27,7 +27,7 @@ def check_config(file: FileArgument, /, *, as_json: JsonFlag = False, as_toml: T
         config = load_config(file, os.environ)
         check_files(config)
     except ConfigError as error:
-        print(f"braidmq: {error}", file=sys.stderr)
+        print(f"braidmq: {located(error, file)}", file=sys.stderr)
         return 1
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(without_secrets(config))).decode())

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from braidmq.cli.logs import configure_logs
-from braidmq.config import SETTINGS, Config, flag_of, load_config
+from braidmq.config import SETTINGS, Config, flag_of, load_config, located
 from braidmq.errors import BraidError, ConfigError
 
 
@@ -74,7 +74,7 @@ def serve(
     def read() -> Config:
         return load_config(config, os.environ, overrides)
 
-    run_broker(read(), read)
+    run_broker(read(), read, config)
 
 
 def _pairs(pairs: list[str] | None, table: str) -> dict[str, object]:
@@ -87,8 +87,10 @@ def _pairs(pairs: list[str] | None, table: str) -> dict[str, object]:
     return found
 
 
-def run_broker(config: Config, read_again: Callable[[], Config] | None = None) -> None:
-    """Run a node, saying where it listens."""
+def run_broker(
+    config: Config, read_again: Callable[[], Config] | None = None, path: Path | None = None
+) -> None:
+    """Run a node, saying where it listens; `path` is the file that the configuration comes from."""
     from braidmq import node  # here, so that --help and a wrong flag don't wait for the whole broker to load
 
     configure_logs(config.log)
@@ -96,7 +98,7 @@ def run_broker(config: Config, read_again: Callable[[], Config] | None = None) -
         node.run(config, lambda addresses: _announce(addresses, config), read_again)
     except ConfigError as error:
         # The flags were well-formed; the machine says no, as for a port that is taken. It isn't wrong usage.
-        raise BraidError(str(error)) from error
+        raise BraidError(str(located(error, path))) from error
 
 
 def _announce(addresses: list[str], config: Config) -> None:

@@ -16,6 +16,7 @@ from braidmq.access.verdicts import Admitted, Claim, Refused, Slow
 ANSWER_BYTES_MAX: Final = 64 * 1024
 BAD_USER_NAME_OR_PASSWORD: Final = 0x86
 SERVER_UNAVAILABLE: Final = 0x88
+HTTP: Final = "http"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -35,6 +36,10 @@ class HttpCallout:
             return None
         return Slow(lambda: self._ask(claim))
 
+    def still_holds(self, admitted: Admitted) -> bool:
+        """The service isn't asked again: who came in by its word stays while there is such a service."""
+        return admitted.grounds == (HTTP,)
+
     def _ask(self, claim: Claim) -> Admitted | Refused | None:
         try:
             password = claim.password.decode() if claim.password is not None else None
@@ -52,7 +57,7 @@ class HttpCallout:
             return Refused(SERVER_UNAVAILABLE, "the authentication service gave no answer")
         match answer.result:
             case "allow":
-                return Admitted(answer.user or claim.username)
+                return Admitted(answer.user or claim.username, grounds=(HTTP,))
             case "deny":
                 return Refused(BAD_USER_NAME_OR_PASSWORD, "the user name or the password is wrong")
         return None

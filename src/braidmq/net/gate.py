@@ -7,10 +7,9 @@ from pathlib import Path
 
 from braidmq.access.passwords import PasswordCheck, parse_file
 from braidmq.access.rules import Rules, parse_rules
-from braidmq.access.tokens import TokenCheck, TokenSettings
 from braidmq.access.verdicts import Authenticator
 from braidmq.broker.access import BuiltInGate
-from braidmq.config import AclConfig, AuthConfig, Config
+from braidmq.config import AclConfig, AuthConfig, Config, utf8_text
 from braidmq.errors import ConfigError
 from braidmq.net.callout import HttpCallout
 from braidmq.net.plugins import load_policies
@@ -36,7 +35,7 @@ def _rules(acl: AclConfig) -> Rules | None:
 def _authenticators(auth: AuthConfig) -> Iterator[Authenticator]:
     """In the order in which they are asked: the cheap one first, the one that leaves the house last."""
     if auth.jwt_key_file is not None:
-        yield TokenCheck(_token_settings(auth, Path(auth.jwt_key_file)), time.time)
+        yield _token_check(auth, Path(auth.jwt_key_file))
     if auth.password_file is not None:
         path = Path(auth.password_file)
         yield PasswordCheck(parse_file(read_text("[auth] password_file", path), str(path)))
@@ -44,7 +43,10 @@ def _authenticators(auth: AuthConfig) -> Iterator[Authenticator]:
         yield HttpCallout(auth.http_url, auth.http_timeout_ms / 1000)
 
 
-def _token_settings(auth: AuthConfig, path: Path) -> TokenSettings:
+def _token_check(auth: AuthConfig, path: Path) -> Authenticator:
+    # The library behind it takes a tenth of a second to load, which only those pay who have tokens.
+    from braidmq.access.tokens import TokenCheck, TokenSettings
+
     key = _read("[auth] jwt_key_file", path)
     if auth.jwt_algorithm == "HS256":
         key = key.rstrip(b"\r\n")
@@ -52,14 +54,14 @@ def _token_settings(auth: AuthConfig, path: Path) -> TokenSettings:
             raise ConfigError(
                 f"[auth] jwt_key_file: everybody on this machine can read the secret {path}; chmod o-r it"
             )
-    return TokenSettings(auth.jwt_algorithm, key, auth.jwt_audience, auth.jwt_issuer, auth.jwt_user_claim)
+    settings = TokenSettings(
+        auth.jwt_algorithm, key, auth.jwt_audience, auth.jwt_issuer, auth.jwt_user_claim
+    )
+    return TokenCheck(settings, time.time)
 
 
 def read_text(called: str, path: Path) -> str:
-    try:
-        return _read(called, path).decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{called}: {path} is no UTF-8 text (byte {error.start})") from error
+    return utf8_text(_read(called, path), str(path))
 
 
 def _read(called: str, path: Path) -> bytes:

@@ -46,12 +46,12 @@ def _made(make: Callable[[], Any], name: str, where: str) -> Any:
 # ---- policies --------------------------------------------------------------------------------------------
 
 
-def load_policies(names: str | None) -> list[Policy]:
+def load_policies(names: str | None) -> "list[Guarded]":
     """The policies of these names, with spaces between them. ConfigError if one can't be had."""
     return [_load_policy(name) for name in (names or "").split()]
 
 
-def _load_policy(name: str) -> Policy:
+def _load_policy(name: str) -> "Guarded":
     where = "[auth] policies"
     return Guarded(name, _made(find_plugin(POLICIES, name, where), name, where))
 
@@ -62,13 +62,30 @@ class Guarded:
     def __init__(self, name: str, policy: Policy) -> None:
         self._name = name
         self._policy = policy
+        self._grounds = ("policy", name)
 
     def judge(self, claim: Claim) -> Admitted | Refused | Slow | None:
         try:
-            return self._policy.judge(claim)
+            return self._signed(self._policy.judge(claim))
         except Exception as error:
             log.error("a policy failed", policy=self._name, error=repr(error))
             return Refused(SERVER_UNAVAILABLE, "authentication is out of order")
+
+    def _signed(self, decided: Admitted | Refused | Slow | None) -> Admitted | Refused | Slow | None:
+        """The decision, with the policy's name where it lets somebody in."""
+        if isinstance(decided, Slow):
+            work = decided.work
+            return Slow(lambda: self._signed_now(work()))
+        return self._signed_now(decided)
+
+    def _signed_now(self, decided: Admitted | Refused | None) -> Admitted | Refused | None:
+        if not isinstance(decided, Admitted):
+            return decided
+        return msgspec.structs.replace(decided, grounds=self._grounds)
+
+    def still_holds(self, admitted: Admitted) -> bool:
+        """Whom a policy has let in stays while the policy is there."""
+        return admitted.grounds == self._grounds
 
     def may(self, action: Action, user: str | None, client_id: str, topic: str) -> bool | None:
         try:

@@ -1,0 +1,101 @@
+"""Who is in stays while the grounds for it hold: not beyond a token's time, nor after some reloads."""
+
+from typing import Any
+
+import pytest
+
+from braidmq.access.passwords import PasswordCheck, PasswordHash, hash_password
+from braidmq.access.verdicts import Admitted
+from braidmq.broker.access import BuiltInGate
+from braidmq.broker.rights import replace_gate
+from braidmq.scram import METHOD, make_credential
+from braidmq.wire import V5, V311, Auth, Connack, Connect, Disconnect, Properties, Publish, Will
+from tests.access.test_gate import Late, Patient, Quick
+from tests.broker.world import Client, World
+from tests.support.scram import Scram
+
+ADA, BOB = (hash_password(name, b"a salt of 16 byt", 1 << 4) for name in (b"ada", b"bob"))
+
+
+def gate(**users: PasswordHash) -> BuiltInGate:
+    return BuiltInGate(authenticators=[PasswordCheck(users)], allow_anonymous=False)
+
+
+def come_in(world: World, name: str, version: int = V5, **fields: Any) -> Client:
+    client = world.open(version)
+    client.send(Connect(name, username=name, password=name.encode(), version=version, **fields))
+    assert client.expect(Connack).reason == 0
+    return client
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_a_user_who_was_removed_is_sent_away_and_the_others_stay(version: int) -> None:
+    world = World(gate=gate(ada=ADA, bob=BOB))
+    ada, bob = come_in(world, "ada", version, will=Will("gone", b"ada")), come_in(world, "bob")
+    bob.subscribe("gone")
+    replace_gate(world.broker, gate(bob=BOB))
+    assert ada.is_closed
+    if version == V5:
+        assert ada.expect(Disconnect).reason == 0x87
+    assert not bob.is_closed
+    assert bob.payloads() == [b"ada"]
+    replace_gate(world.broker, gate(bob=ADA))
+    assert bob.is_closed  # the password with which it came in is no longer the right one
+
+
+def test_strangers_do_not_stay_where_they_are_no_longer_let_in() -> None:
+    world = World()
+    stranger = world.connect("stranger")
+    replace_gate(world.broker, BuiltInGate())
+    assert not stranger.is_closed
+    replace_gate(world.broker, BuiltInGate(allow_anonymous=False))
+    assert stranger.expect(Disconnect).reason == 0x87
+
+
+def test_a_scram_user_stays_while_the_verifier_is_the_same() -> None:
+    anna, other = make_credential("pencil", b"a salt", 4096), make_credential("paper", b"a salt", 4096)
+    world = World(gate=BuiltInGate({"anna": anna}, allow_anonymous=False))
+    client, scram = world.open(), Scram("anna", "pencil")
+    first = Properties(authentication_method=METHOD, authentication_data=scram.first())
+    client.send(Connect("c", properties=first))
+    challenge = client.expect(Auth).properties.authentication_data
+    final = Properties(authentication_method=METHOD, authentication_data=scram.final(challenge))
+    client.send(Auth(0x18, final))
+    assert client.expect(Connack).reason == 0
+    replace_gate(world.broker, BuiltInGate({"anna": anna, "bob": other}, allow_anonymous=False))
+    assert not client.is_closed
+    replace_gate(world.broker, BuiltInGate({"anna": other}, allow_anonymous=False))
+    assert client.expect(Disconnect).reason == 0x87
+
+
+def test_a_client_is_sent_away_when_its_token_expires() -> None:
+    world = World(gate=BuiltInGate(authenticators=[Quick(Admitted("ada", lasts_s=30.0))]))
+    client, other = come_in(world, "ada"), world.connect("other")
+    world.pass_time(29)
+    client.send(Publish("a", b"x"))
+    assert not client.is_closed
+    world.pass_time(2)
+    assert client.expect(Disconnect).reason == 0xA0
+    assert not other.is_closed
+
+
+def test_a_client_that_has_gone_before_is_not_missed() -> None:
+    world = World(gate=BuiltInGate(authenticators=[Quick(Admitted("ada", lasts_s=30.0))]))
+    come_in(world, "ada").vanish()
+    later = come_in(world, "ada")
+    world.pass_time(29)
+    later.vanish()
+    again = come_in(world, "ada")
+    world.pass_time(29)
+    assert not again.is_closed
+
+
+def test_a_decision_of_the_old_gate_counts_no_more() -> None:
+    decided = Admitted("ada", grounds=("password", ADA))
+    world = World(gate=BuiltInGate(authenticators=[Late(decided)]))
+    patient, client = Patient(world), world.open()
+    client.send(Connect("ada", username="ada", password=b"ada"))
+    replace_gate(world.broker, gate(bob=BOB))
+    patient.work()
+    assert client.expect(Connack).reason == 0x87
+    assert client.is_closed

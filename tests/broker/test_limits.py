@@ -1,0 +1,65 @@
+"""Limits that only the core can show from inside: what they refuse, and what they never change."""
+
+import pytest
+
+from braidmq.wire import V5, V311, Connack, Connect, Disconnect, Pingreq, Puback, Publish
+from tests.broker.world import World
+
+
+@pytest.mark.parametrize(("asked_s", "told_s"), [(0, 20), (5, 20), (20, None), (600, 20)])
+def test_a_keep_alive_that_the_server_imposes_is_told_and_kept(asked_s: int, told_s: int | None) -> None:
+    world = World(server_keep_alive_s=20)
+    client = world.open(V5)
+    client.send(Connect("c", keep_alive_s=asked_s))
+    assert client.expect(Connack).properties.server_keep_alive_s == told_s
+    world.pass_time(29)
+    client.send(Pingreq())
+    client.read()
+    world.pass_time(29)
+    assert not client.is_closed
+    world.pass_time(2)
+    assert client.expect(Disconnect).reason == 0x8D
+
+
+def test_a_keep_alive_can_not_be_imposed_on_who_could_not_be_told() -> None:
+    world = World(server_keep_alive_s=20)
+    client = world.connect("c", V311, keep_alive_s=600)
+    world.pass_time(500)
+    assert not client.is_closed
+
+
+def test_retained_bytes_max_counts_topics_and_payloads() -> None:
+    world = World(retained_bytes_max=10)
+    client = world.connect("c")
+
+    def retain(topic: str, payload: bytes) -> int:
+        client.send(Publish(topic, payload, 1, retain=True, packet_id=1))
+        reason: int = client.expect(Puback).reason
+        return reason
+
+    taken, refused = 0x10, 0x97  # no subscriber; quota exceeded
+    assert retain("a", b"1234") == taken
+    assert retain("b", b"1234") == taken
+    assert retain("c", b"") == taken  # deletes nothing, and needs no room
+    assert retain("c", b"1") == refused
+    assert retain("a", b"12345") == refused  # one byte more than before
+    assert world.broker.retained.held_bytes == 10
+    assert retain("a", b"1") == taken
+    assert retain("c", b"12") == taken
+    assert retain("b", b"") == taken
+    assert world.broker.retained.held_bytes == 5
+
+
+@pytest.mark.parametrize("cache_max", [1, 2, 1000])
+def test_a_small_route_cache_costs_time_and_never_a_message(cache_max: int) -> None:
+    world = World(route_cache_max=cache_max)
+    reader, writer = world.connect("reader"), world.connect("writer")
+    reader.subscribe("t/+/x", "t/1/#", "$share/g/t/2/x", qos=0)
+    topics = [f"t/{number % 5}/x" for number in range(50)]
+    writer.send(*(Publish(topic, b"%d" % number) for number, topic in enumerate(topics)))
+    found = [int(payload) for payload in reader.payloads()]
+    twice = [number for number, topic in enumerate(topics) if topic == "t/2/x"]  # by itself and by the group
+    assert sorted(found) == sorted([*range(50), *twice])
+    reader.subscribe("t/3/x", qos=0)
+    writer.send(Publish("t/3/x", b"99"))
+    assert reader.payloads() == [b"99"]
