@@ -1,15 +1,8 @@
 """Runners differ in where the work is done and in nothing else."""
 
-import importlib
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from braidmq.errors import ConfigError
-from braidmq.sim import runner as runner_module
-from braidmq.sim.runner import LocalRunner, SparkRunner, derive_seed, run_all
+from braidmq.sim.runner import LocalRunner, derive_seed, run_all
 
 
 def square(number: int) -> int:
@@ -40,34 +33,3 @@ def test_derived_seeds_are_stable_and_different() -> None:
     assert derive_seed(1, "figure6", 3) == 7838817140352474409
     seeds = {derive_seed(seed, label, number) for seed in (1, 2) for label in "ab" for number in range(50)}
     assert len(seeds) == 200
-
-
-def test_spark_without_pyspark_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> Any:
-        raise ImportError(name)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(ConfigError, match="need pyspark: pip install"):
-        SparkRunner("local[1]")
-
-
-class PretendedRdd:
-    """The few calls of Spark that the runner makes."""
-
-    def __init__(self, items: list[Any]) -> None:
-        self.items = items
-
-    def map(self, function: Callable[[Any], Any]) -> "PretendedRdd":
-        return PretendedRdd([function(item) for item in self.items])
-
-    def toLocalIterator(self, prefetchPartitions: bool) -> Iterator[Any]:  # noqa: N802, N803
-        return iter(reversed(self.items))
-
-
-def test_spark_gets_every_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    context = SimpleNamespace(defaultParallelism=2, parallelize=lambda items, slices: PretendedRdd(items))
-    builder = SimpleNamespace(getOrCreate=lambda: SimpleNamespace(sparkContext=context))
-    builder.master = builder.appName = lambda text: builder
-    spark = SimpleNamespace(SparkSession=SimpleNamespace(builder=builder))
-    monkeypatch.setattr(runner_module, "load", lambda module, purpose, install: spark)
-    assert run_all(SparkRunner("local[2]"), square, list(range(9)), "squares") == [n * n for n in range(9)]

@@ -12,6 +12,7 @@ from cyclopts import App, Parameter, validators
 from rich.console import Console
 from rich.table import Table
 
+from braidmq.cli.spark import spark_session
 from braidmq.errors import BraidError, ConfigError
 
 if TYPE_CHECKING:
@@ -86,11 +87,9 @@ def query(
 ) -> int:
     """Ask the tables: raw, dead_letters, aggregates, alerts, and one for each schema, by its name."""
     home = _home(file)
-    _need_spark()
     from braidmq.spark.pipeline.query import json_lines, run_query, shown
-    from braidmq.spark.pipeline.session import open_session
 
-    spark = open_session("braidmq query", master, home.config.spark)
+    spark = spark_session("braidmq query", master, home.config.spark)
     columns, found = run_query(spark, home, sql, rows)
     if as_json:
         print("\n".join(json_lines(found)))
@@ -147,12 +146,10 @@ def compact(
 ) -> int:
     """Put the small files of past hours together; the pipeline may run meanwhile."""
     home = _home(file)
-    _need_spark()
     from braidmq.spark.pipeline.compact import compact as compact_tables
-    from braidmq.spark.pipeline.session import open_session
 
     done = compact_tables(
-        open_session("braidmq compact", master, home.config.spark),
+        spark_session("braidmq compact", master, home.config.spark),
         home,
         now=datetime.now(UTC),
         older_than_s=older_than_hours * 3_600,
@@ -167,13 +164,6 @@ def compact(
     return 0
 
 
-def _need_spark() -> None:
-    try:
-        import pyspark  # noqa: F401 - only whether it is there
-    except ImportError as error:
-        raise ConfigError("the pipeline needs pyspark: pip install 'braidmq[spark]'") from error
-
-
 def _home(file: Path) -> "Home":
     try:
         from braidmq.spark.pipeline.config import load_pipeline
@@ -185,12 +175,10 @@ def _home(file: Path) -> "Home":
 
 def _pipeline(file: Path, master: str | None) -> tuple["Home", "Pipeline"]:
     home = _home(file)
-    _need_spark()
     from braidmq.spark.pipeline.run import Pipeline
-    from braidmq.spark.pipeline.session import open_session
     from braidmq.spark.pipeline.sources import read_messages
 
-    spark = open_session("braidmq pipeline", master, home.config.spark)
+    spark = spark_session("braidmq pipeline", master, home.config.spark)
     return home, Pipeline(spark, home, lambda session: read_messages(session, home))
 
 

@@ -7,8 +7,8 @@ from cyclopts import App, Parameter, validators
 from rich.console import Console
 
 from braidmq.cli.sim_balance import balance
+from braidmq.cli.spark import trial_runner
 from braidmq.sim.bloom.experiment import FIGURES, Settings, run
-from braidmq.sim.runner import LocalRunner, Runner, SparkRunner
 
 sim = App(name="sim", help="Run an experiment of the papers.", help_flags=["--help"])
 sim.command(balance)
@@ -45,7 +45,7 @@ def bloom(
         Run on this Spark master instead, as in `local[4]` or `spark://host:7077`.
     """
     figures = FIGURES if "all" in figure else tuple(name for name in FIGURES if name in figure)
-    runner: Runner = LocalRunner(processes) if spark is None else SparkRunner(spark)
+    runner = trial_runner(processes, spark)
     console = Console()
     holds = run(Settings(figures, seed, quick), runner, out, console)
     console.print(f"Tables and figures are in {out}.")

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter, validators
 from rich.console import Console
 
+from braidmq.cli.spark import trial_runner
 from braidmq.sim.balance.experiment import SCENARIOS, Settings, run
-from braidmq.sim.runner import LocalRunner, Runner, SparkRunner
 
 Scenario = Literal[
     "all", "thesis", "S1", "S2", "S2x", "slow", "join", "pause", "mixed", "burst", "tail", "net",
@@ -43,7 +43,7 @@ def balance(
         Run on this Spark master instead, as in `local[4]` or `spark://host:7077`.
     """
     chosen = SCENARIOS if "all" in scenario else tuple(name for name in SCENARIOS if name in scenario)
-    runner: Runner = LocalRunner(processes) if spark is None else SparkRunner(spark)
+    runner = trial_runner(processes, spark)
     console = Console()
     holds = run(Settings(chosen, seed, quick), runner, out, console)
     console.print(f"Tables and figures are in {out}.")

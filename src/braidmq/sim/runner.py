@@ -8,13 +8,11 @@ import hashlib
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from braidmq.sim.optional import load
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -50,18 +48,27 @@ class LocalRunner:
 
 
 class SparkRunner:
-    """The executors of a Spark cluster; BraidMQ must be installed on them."""
+    """The executors of a Spark cluster; BraidMQ must be installed on them.
 
-    def __init__(self, master: str) -> None:
-        spark = load("pyspark.sql", "Runs on Spark", "'braidmq[spark]'")
-        self._session: Any = spark.SparkSession.builder.master(master).appName("braidmq sim").getOrCreate()
+    Each slice of the tasks is a job of its own, and as many jobs as there are cores run at once, so that
+    results come as they are done and all cores have work. Takes a SparkSession, which it doesn't import.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._context = session.sparkContext
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
-        context = self._session.sparkContext
-        slices = min(len(tasks), _SPARK_SLICES_PER_CORE * context.defaultParallelism)
-        numbered = context.parallelize(list(enumerate(tasks)), max(1, slices))
+        cores = max(1, self._context.defaultParallelism)
+        slices = max(1, min(len(tasks), _SPARK_SLICES_PER_CORE * cores))
+        numbered = self._context.parallelize(list(enumerate(tasks)), slices)
         done = numbered.map(lambda pair: (pair[0], function(pair[1])))
-        yield from done.toLocalIterator(prefetchPartitions=True)
+        with ThreadPoolExecutor(min(slices, cores + 1)) as pool:
+            jobs = [pool.submit(self._context.runJob, done, list, [number]) for number in range(slices)]
+            try:
+                for job in as_completed(jobs):
+                    yield from job.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
 
 
 def run_all(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], label: str) -> list[R]:
