@@ -170,14 +170,17 @@ class TestReceiving:
         assert sent_packets(session) == [Disconnect(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED)]
         assert session.queued_messages == 2
 
-    def test_a_resumed_session_is_allowed_a_second_window(self) -> None:
+    def test_a_resumed_session_is_allowed_another_window_each_time(self) -> None:
         session = connected(receive_maximum=2, session_expiry_s=9, clean_start=False)
         deliver(session, Publish("t", b"", 1, packet_id=1), Publish("t", b"", 1, packet_id=2))
-        reconnect(session, present=True)
-        again = [Publish("t", b"", 1, dup=True, packet_id=n) for n in (1, 2)]
-        new = [Publish("t", b"", 1, packet_id=n) for n in (3, 4)]
-        assert deliver(session, *again, *new) == [MessagesReceived(4)]
-        closing_error(deliver(session, Publish("t", b"", 1, packet_id=5)))
+        for held in (2, 4, 6):
+            reconnect(session, present=True)
+            again = [Publish("t", b"", 1, dup=True, packet_id=n) for n in range(1, held + 1)]
+            new = [Publish("t", b"", 1, packet_id=n) for n in (held + 1, held + 2)]
+            assert deliver(session, *again, *new) == [MessagesReceived(held + 2)]
+        reconnect(session, present=False)
+        packets = [Publish("t", b"", 1, packet_id=n) for n in (1, 2, 3)]
+        closing_error(deliver(session, *packets))
 
     def test_qos_2_counts_until_pubcomp(self) -> None:
         session = connected(receive_maximum=1)

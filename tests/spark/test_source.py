@@ -42,9 +42,7 @@ def topics(address: str, name: str, tmp_path: Path) -> Topics:
     return Topics(address, name, tmp_path)
 
 
-def test_every_message_becomes_a_row_with_all_its_columns(
-    spark: SparkSession, topics: Topics
-) -> None:
+def test_every_message_becomes_a_row_with_all_its_columns(spark: SparkSession, topics: Topics) -> None:
     messages = topics.stream(spark, subscribersPerBroker=2)
     query = messages.writeStream.format("memory").queryName("rows").start()
     topics.wait_for_receivers()

@@ -18,6 +18,7 @@ cdef enum:
     FAILURE = 0x80
     RECEIVE_MAXIMUM_EXCEEDED = 0x93
     RING_SIZE_MIN = 64
+    PACKET_IDENTIFIERS = 65535
 
 
 cdef class AckLedger:
@@ -126,9 +127,10 @@ cdef class AckLedger:
         """A connection begins.
 
         On a resumed session Mosquitto (2.0.11) does not count what it delivers again, and sends a full window
-        on top of it. Insisting would end every such connection, for ever; twice the maximum is a bound too.
+        on top of it: one window more with every connection that ends before we have answered. Insisting would end
+        every such connection, for ever; that there are no more packet identifiers is a bound too.
         """
-        self.limit = self.receive_maximum * 2 if resumed else self.receive_maximum
+        self.limit = PACKET_IDENTIFIERS if resumed else self.receive_maximum
 
     def abandon(self):
         """The connection is gone: nothing that is open can be answered any more."""

@@ -49,6 +49,7 @@ cdef class Buffer:
         return self.used
 
     def __getbuffer__(self, Py_buffer* view, int flags):
+        self.extend(0)  # Arrow takes no buffer without an address, however empty
         PyBuffer_FillInfo(view, self, self.data, self.used, 1, flags)
 
     cdef inline unsigned char* extend(self, Py_ssize_t size) except NULL:

@@ -3,16 +3,16 @@
 A receiver stores messages and acknowledges them afterwards. If it or its connection dies between the two, the
 broker delivers them again: under the same packet identifier and marked DUP. A message is a repeat if it is
 marked, its identifier was last used by a stored message with the same topic and payload, and that message is
-among the last `window` deliveries, because no more can be unacknowledged. The window is twice our receive
-maximum: Mosquitto (2.0.11) sends that much after a reconnect.
+among the last `window` deliveries. The window is wider than our receive maximum, because Mosquitto (2.0.11)
+delivers another receive maximum on top with every connection that ends before we have answered.
 
 Can a *new* message be taken for a repeat? Only if it is marked, so it was delivered before and lost by us,
 and an equal message had its identifier within the window. A broker that counts its identifiers up uses one
-again after 65,535 deliveries, so for a window and a half below that it can't happen. Therefore the filter
-watches: when a connection uses an identifier again sooner, the broker does not count up, and the filter
-turns itself off (`sound`). A broker that uses an identifier again has the acknowledgement of its last
-message and, acknowledgements being sent in order, of all before it: these can't be repeated any more
-(`_floor`).
+again after 65,535 deliveries; as long as fewer than that less the window are unacknowledged, it can't
+happen. Therefore the filter watches: when a connection uses an identifier again sooner than after a window
+and a half, the broker does not count up, and the filter turns itself off (`sound`). A broker that uses an
+identifier again has the acknowledgement of its last message and, acknowledgements being sent in order, of
+all before it: these can't be repeated any more (`_floor`).
 
 Pure, a constant 1.5 MB, and a few vector operations per batch.
 """
@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 DUP = 0x08
 IDENTIFIERS = 65_536
 NEVER = -1
+WINDOW = 32_000  # deliveries
 
 
 class RepeatFilter:
-    def __init__(self, receive_maximum: int, *, trusting: bool = False) -> None:
+    def __init__(self, window: int = WINDOW, *, trusting: bool = False) -> None:
         """`trusting`: whoever uses it vouches for the broker's identifiers."""
-        self._window = 2 * receive_maximum
+        self._window = window
         self._trusting = trusting
         self._connection_began = 0
         self.reset()

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from braidmq.errors import BraidError
+from braidmq.spark.dedup import WINDOW
 from braidmq.spark.files import Claim
 from braidmq.spark.offsets import Log, Offsets, latest, resolve
 from braidmq.spark.plan import Slice, TriggerLimits, next_end, partitions, slices
@@ -189,11 +190,10 @@ class StreamDriver:
 
     def _trim(self, end: Offsets) -> None:
         options = self._options
-        rows_kept = 2 * options.receive_maximum
         bytes_kept = options.subscriber_wal_bytes_max // 4
         for name, position in end.items():
             if name in self._members:
-                self._wal.trim(name, self._wal.log(name), position, rows_kept, bytes_kept)
+                self._wal.trim(name, self._wal.log(name), position, WINDOW, bytes_kept)
         self._listed_at = float("-inf")
 
 

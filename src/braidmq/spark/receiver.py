@@ -24,7 +24,7 @@ from braidmq.client import BlockingClient, ClientError, MessageBatch
 from braidmq.client.backoff import Backoff
 from braidmq.errors import BraidError
 from braidmq.spark._columns import ColumnBuilder, identify
-from braidmq.spark.dedup import DUP, RepeatFilter
+from braidmq.spark.dedup import DUP, WINDOW, RepeatFilter
 from braidmq.spark.offsets import new_log_number
 from braidmq.spark.pace import Pace
 from braidmq.spark.segments import pack
@@ -80,7 +80,8 @@ class Receiver:
         self._rows_max = max(1, task.receive_maximum // 2)
         self._pace = Pace(self._rows_max, segment_bytes_max, task.segment_delay_s)
         self._filter = self._make_filter()
-        self._connections = 0
+        self._connections = 0  # that the filter has heard of
+        self._settled = 0  # the connection on which we have subscribed
         self._last_message_at = time.monotonic()
         self._report.next_offset = self._writer.next
 
@@ -88,12 +89,12 @@ class Receiver:
         task = self._task
         if task.dedup == "false" or task.qos == 0 or task.receive_maximum > RECEIVE_MAXIMUM_FOR_DEDUP:
             return None
-        known = RepeatFilter(task.receive_maximum, trusting=task.dedup == "true")
+        known = RepeatFilter(trusting=task.dedup == "true")
         stored, rows = [], 0
         for segment in reversed(self._wal.log(task.subscriber)):
             stored.append(self._wal.read(task.subscriber, segment))
             rows += segment.rows
-            if rows >= 2 * task.receive_maximum:
+            if rows >= WINDOW:
                 break
         for batch in reversed(stored):
             known.restore(np.asarray(batch.column("packet_id")), np.asarray(batch.column("digest")))
@@ -107,6 +108,7 @@ class Receiver:
         if client is None:
             return
         try:
+            self._know_session(client)
             self._settle(client)
             self._reporter.tell(state="receiving", error="")
             while not self._stopping.is_set() and not self._drained(client):
@@ -150,10 +152,12 @@ class Receiver:
         )
 
     def _settle(self, client: BlockingClient) -> None:
-        """Joins the group, or leaves it if only the rest is wanted."""
-        self._connections = client.session.connections
-        if self._filter is not None and not client.session.session_present:
-            self._filter.reset()
+        """Joins the group, or leaves it if only the rest is wanted.
+
+        At every connection, also where the session was kept: Mosquitto (2.0.11) forgets shared subscriptions
+        when it restarts.
+        """
+        self._settled = client.session.connections
         if self._task.drain_quiet_s is None:
             client.subscribe(*map(self._subscription, self._task.subscriptions))
         elif client.session.session_present and self._task.subscriptions:
@@ -177,6 +181,8 @@ class Receiver:
     # -- one segment --------------------------------------------------------------------------------------
 
     def _collect(self, client: BlockingClient) -> None:
+        if client.session.connections != self._settled:
+            self._settle(client)
         if self._is_full():
             self._stopping.wait(FULL_POLL_S)
             return
@@ -215,15 +221,21 @@ class Receiver:
     def _repeats(self, client: BlockingClient, identity: Any) -> Any:
         if self._filter is None:
             return None
+        # Messages of a lost session may be among these, and a new session repeats nothing yet.
+        known = self._know_session(client)
+        return self._filter.repeats(*identity) if known else None
+
+    def _know_session(self, client: BlockingClient) -> bool:
+        """Tells the filter of a new connection; False: the broker has lost the session."""
         session = client.session
-        if session.connections != self._connections:
-            self._connections = session.connections
-            if not session.session_present:
-                # Messages of the old session may be among these; a new session repeats nothing yet.
-                self._filter.reset()
-                return None
+        if self._filter is None or session.connections == self._connections:
+            return True
+        self._connections = session.connections
+        if session.session_present:
             self._filter.connected()
-        return self._filter.repeats(*identity)
+        else:
+            self._filter.reset()
+        return session.session_present
 
     def _store(self, builder: ColumnBuilder, batches: list[MessageBatch]) -> None:
         """First durable, then acknowledged."""

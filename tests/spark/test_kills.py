@@ -1,0 +1,56 @@
+"""Exact counts under kill -9 of receivers, driver and broker; with ours and with Mosquitto.
+
+The driver is the stand-in of mini.py, so that a kill costs tenths of a second; soak.py does the same to
+Spark.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.spark.query import AttackedQuery, DurableBroker, Publisher, expect_each_once
+
+ROUNDS = 3
+EACH = 3_000
+
+
+@pytest.fixture(params=["braidmq", "mosquitto"])
+def broker(request: pytest.FixtureRequest) -> Iterator[DurableBroker]:
+    running = DurableBroker(request.param)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def query(broker: DurableBroker, tmp_path: Path) -> Iterator[AttackedQuery]:
+    running = AttackedQuery(
+        tmp_path,
+        brokers=broker.address,
+        topicFilter="kills/#",
+        subscribersPerBroker=2,
+        receiveMaximum=1_000,
+        maxOffsetsPerTrigger=2_000,
+    )
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize("victims", ["receivers", "driver", "broker", "everything"])
+def test_every_acknowledged_message_is_read_exactly_once(
+    broker: DurableBroker, query: AttackedQuery, victims: str
+) -> None:
+    publisher = Publisher("kills")
+    publisher.wait_for_subscribers(broker.address)
+    for _ in range(ROUNDS):
+        publisher.publish(broker.address, EACH)
+        if victims in ("receivers", "everything"):
+            query.kill_receivers()
+        if victims in ("driver", "everything"):
+            query.kill_driver()
+            query.start()
+        if victims in ("broker", "everything"):
+            broker.kill()
+            broker.start()
+            publisher.wait_for_subscribers(broker.address)
+    expect_each_once(query, publisher)
