@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 CC ?= cc
 ARGS ?=
 EXTENSION_SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
-DEMO_SECONDS ?= 15
+DEMO_SECONDS ?= 60
 
 # The pins hold in build isolation too; which of the two variables pip reads there depends on its version.
 export PIP_CONSTRAINT := constraints.txt
@@ -40,8 +40,18 @@ serve: setup ## start a broker on 127.0.0.1:1883
 	$(BIN)/braidmq serve $(ARGS)
 
 .PHONY: demo
-demo: setup ## a broker, publishers and subscribers with a live table
+demo: java setup $(VENV)/.spark ## two brokers, devices, the pipeline on Spark, and a check of every message
 	$(BIN)/braidmq demo --seconds $(DEMO_SECONDS) $(ARGS)
+
+.PHONY: java
+java:
+	@test -x "$$JAVA_HOME/bin/java" || command -v java >/dev/null || { \
+	  echo "Spark needs a Java runtime, 17 or newer. On Debian: apt-get install openjdk-17-jre-headless" >&2; \
+	  echo "Without it: make demo-small" >&2; exit 1; }
+
+.PHONY: demo-small
+demo-small: setup ## one broker, publishers and subscribers with a live table; needs no Java
+	$(BIN)/braidmq demo --broker-only $(ARGS)
 
 .PHONY: bench
 bench: setup $(VENV)/.tools ## measure against Mosquitto; results go to bench/results
@@ -62,7 +72,7 @@ wheel: setup ## build a wheel into dist/ that installs without a compiler
 	$(BIN)/pip wheel -q --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv build/wheel-trial
 	CC=/bin/false build/wheel-trial/bin/pip install -q --only-binary :all: dist/*.whl
-	cd build/wheel-trial && bin/braidmq info && bin/braidmq demo --seconds 2
+	cd build/wheel-trial && bin/braidmq info && bin/braidmq demo --broker-only --seconds 2
 	rm -rf build/wheel-trial
 	@ls dist/*.whl
 
@@ -82,6 +92,10 @@ distclean: clean ## remove .venv too
 # doesn't wait for the tools of the developers.
 $(VENV)/.tools: $(VENV)/.installed
 	BRAIDMQ_ONLY=none $(BIN)/pip install -q --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(VENV)/.spark: $(VENV)/.installed
+	BRAIDMQ_ONLY=none $(BIN)/pip install -q --no-build-isolation -e '.[spark]'
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(EXTENSION_SOURCES)

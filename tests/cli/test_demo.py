@@ -1,4 +1,4 @@
-"""`braidmq demo`: its traffic arrives, its check can fail, and it draws only on a terminal."""
+"""`braidmq demo --broker-only`: its traffic arrives, its check can fail, and it draws only on a terminal."""
 
 import os
 import pty
@@ -6,13 +6,13 @@ import subprocess
 
 import pytest
 
-from braidmq.cli.traffic import LINES, Traffic
+from braidmq.demo.traffic import LINES, Traffic
 from tests.cli.program import TIMEOUT_S, braidmq, command, environment
 
 
 def test_everything_arrives_and_is_told_in_plain_lines() -> None:
     # Settings of the user's own broker must not reach the demo's.
-    shown = braidmq("demo", "--seconds", "1.5", env={"BRAIDMQ_LISTENER_HOST": "192.0.2.1"})
+    shown = braidmq("demo", "--broker-only", "--seconds", "1.5", env={"BRAIDMQ_LISTENER_HOST": "192.0.2.1"})
     lines = shown.stdout.decode().splitlines()
     assert shown.returncode == 0, lines
     assert shown.stderr == b""
@@ -24,9 +24,8 @@ def test_everything_arrives_and_is_told_in_plain_lines() -> None:
 
 def test_a_terminal_gets_a_table() -> None:
     controller, terminal = pty.openpty()
-    process = subprocess.Popen(
-        command("demo", "--seconds", "0.5"), stdout=terminal, env=environment({"TERM": "xterm"})
-    )
+    wanted = command("demo", "--broker-only", "--seconds", "0.5")
+    process = subprocess.Popen(wanted, stdout=terminal, env=environment({"TERM": "xterm"}))
     os.close(terminal)
     shown = b""
     while data := _read(controller):
@@ -46,7 +45,7 @@ def _read(descriptor: int) -> bytes:
 
 @pytest.mark.parametrize("seconds", ["0", "-1"])
 def test_a_time_that_is_none_is_refused(seconds: str) -> None:
-    assert braidmq("demo", f"--seconds={seconds}").returncode == 2
+    assert braidmq("demo", "--broker-only", f"--seconds={seconds}").returncode == 2
 
 
 def test_the_check_fails_for_a_message_too_few_and_for_one_too_many() -> None:

@@ -13,7 +13,7 @@ from braidmq.client import BlockingClient
 from braidmq.demo.checks import check_raw, read_arrivals
 from braidmq.demo.fleet import FleetReport, FleetTask
 from braidmq.demo.ledger import Ledger, read_ledger
-from braidmq.demo.plan import FleetPlan, Name
+from braidmq.demo.plan import FleetPlan, Name, Script
 from tests.support.broker import start_braidmq
 
 TIMEOUT_S = 60.0
@@ -62,7 +62,7 @@ def test_what_is_in_the_ledger_was_published(address: str, tmp_path: Path) -> No
         output = finished(process)
     promised = read_ledger(tmp_path / "ledger")
     assert promised == {name for name in work.plan.names() if name.device in work.devices}
-    assert all(check.passed for check in check_raw(promised, read_arrivals(work.plan, received)))
+    assert all(check.passed for check in check_raw(promised, read_arrivals(Script(work.plan), received)))
     last = msgspec.json.decode(output.splitlines()[-1], type=FleetReport)
     assert (last.acknowledged, last.refused, last.done) == (expected, 0, True)
 

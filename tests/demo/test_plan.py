@@ -49,7 +49,7 @@ def test_one_device_falls_silent_and_one_overheats() -> None:
     hottest = max(
         (reading.values["temperature"], name.device)
         for name in PLAN.names()
-        if (reading := PLAN.reading(name)) is not None
+        if (reading := PLAN.written(name)[1]) is not None
     )
     assert hottest[0] > 80
     assert hottest[1] == PLAN.hot_device
@@ -58,7 +58,8 @@ def test_one_device_falls_silent_and_one_overheats() -> None:
 def test_what_is_broken_can_not_be_read_and_the_rest_says_its_reading() -> None:
     broken = 0
     for name in PLAN.names():
-        payload, reading = PLAN.message(name).payload, PLAN.reading(name)
+        message, reading = PLAN.written(name)
+        payload = message.payload
         if reading is None:
             broken += 1
             assert not _fits(payload)

@@ -1,126 +1,129 @@
-"""`braidmq demo`: a broker process, clients that talk through it, a live table, and a check at the end."""
+"""`braidmq demo`: the main job at work, with a live table and a check at the end."""
 
 import asyncio
-import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Annotated, Final
+import importlib.util
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import uvloop
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
-from braidmq.cli.traffic import Traffic
-from braidmq.config import ENVIRONMENT_PREFIX
-from braidmq.errors import BraidError, ConfigError
+from braidmq.demo.broker_only import run_broker_only
+from braidmq.demo.report import print_checks
+from braidmq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from braidmq.demo.job import Job
 
 REFRESH_S: Final = 0.25
-LINE_EVERY_S: Final = 1.0
-STOP_S: Final = 10.0
+LINE_EVERY_S: Final = 5.0
+SECONDS_LEAST: Final = 20.0  # below, no window would be closed
+DATA_DIR: Final = Path("demo-data")
+NEEDED: Final = ("pyspark", "pyarrow", "pandas", "prometheus_client")
+QUESTIONS: Final = (
+    "SELECT site, count(*) AS messages, max(temperature) AS hottest FROM readings GROUP BY site",
+    "SELECT reason, count(*) FROM dead_letters GROUP BY reason",
+    "SELECT * FROM alerts ORDER BY at",
+)
+ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+Positive = validators.Number(gt=0)
 
 
 def demo(
     *,
-    seconds: Annotated[float, Parameter(help="How long the publishers talk.", metavar="N")] = 15.0,
+    seconds: Annotated[
+        float | None, Parameter(help="How long devices talk: 60, with --broker-only 15.", metavar="N")
+    ] = None,
+    rate: Annotated[float, Parameter(validator=Positive, help="Messages a second.")] = 2_000.0,
+    seed: Annotated[
+        int, Parameter(validator=validators.Number(gte=0), help="What devices say follows from it.")
+    ] = 1,
+    data_dir: Annotated[Path, Parameter(help="Where the tables go; made anew at each run.")] = DATA_DIR,
+    master: Annotated[str, Parameter(help="The Spark master.")] = "local[*,4]",
+    broker_only: Annotated[
+        bool, Parameter(negative=(), help="One broker and its clients, without Spark and Java.")
+    ] = False,
 ) -> int:
-    """See a broker at work: publishers, subscribers and a live table.
+    """See the whole system at work, and every message checked.
 
-    Starts a broker of its own on a free port of this machine. Ends with a check that every message arrived
-    where it should; the exit code says whether it did.
+    Two brokers, a fleet of simulated devices, and the pipeline on Spark, which writes tables. A device falls
+    silent, one overheats, some payloads are broken, and one receiver gets slow. At the end the tables are
+    checked against what the devices were promised; the exit code says whether they hold it.
     """
-    if seconds <= 0:
-        raise ConfigError(f"--seconds {seconds}: expected more than 0")
-    return uvloop.run(_demo(seconds, Console()))
+    if broker_only:
+        return uvloop.run(run_broker_only(_at_least(seconds, 15.0, 0.0), Console()))
+    _require_spark()
+    from braidmq.demo.job import Job, Settings
+
+    talking_s = _at_least(seconds, 60.0, SECONDS_LEAST)
+    settings = Settings(directory=data_dir, seconds=talking_s, rate=rate, seed=seed, master=master)
+    return uvloop.run(_run(Job(settings), Console()))
 
 
-async def _demo(seconds: float, console: Console) -> int:
-    async with broker_process() as address:
-        console.print(f"broker on {address}; {seconds:g} seconds of traffic", highlight=False)
-        traffic = Traffic(address)
-        showing = asyncio.create_task(_show(traffic, console))
-        try:
-            await traffic.run(seconds)
-        except* BraidError as errors:
-            raise errors.exceptions[0] from None
-        finally:
-            showing.cancel()
-            await asyncio.wait([showing])
-    return _verdict(traffic, console)
+def _at_least(seconds: float | None, usual: float, least: float) -> float:
+    if seconds is None:
+        return usual
+    if seconds <= 0 or seconds < least:
+        expected = f"at least {least:g}" if least else "more than 0"
+        raise ConfigError(f"--seconds {seconds:g}: expected {expected}")
+    return seconds
 
 
-@asynccontextmanager
-async def broker_process() -> AsyncIterator[str]:
-    """A broker with default settings in a process of its own; where it listens."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "braidmq", "serve", "--in-memory", "--port", "0",
-        stdout=asyncio.subprocess.PIPE, env=env,
-    )  # fmt: skip
+def _require_spark() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"the demo needs {', '.join(missing)}: pip install 'braidmq[spark]'. "
+            "braidmq demo --broker-only needs nothing more"
+        )
+    from braidmq.spark.pipeline.session import require_java
+
+    require_java()
+
+
+async def _run(job: "Job", console: Console) -> int:
+    _end_on_signals()
+    showing = asyncio.create_task(_show(job, console))
     try:
-        assert process.stdout is not None
-        line = (await process.stdout.readline()).decode().strip()
-        if not line.startswith("listening on "):
-            raise BraidError("the demo's broker did not start")
-        yield line.removeprefix("listening on ")
+        checks = await job.run()
     finally:
-        await _stop(process)
+        showing.cancel()
+        await asyncio.wait([showing])
+    code = print_checks(checks, console)
+    _tell_what_is_left(job, console)
+    return code
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), STOP_S)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+def _end_on_signals() -> None:
+    """As Ctrl-C does: every child is ended before we are."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in ENDING_SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-async def _show(traffic: Traffic, console: Console) -> None:
+async def _show(job: "Job", console: Console) -> None:
     """A table that is redrawn on a terminal; elsewhere a line now and then."""
+    from braidmq.demo.situation import line, shown
+
     if not console.is_terminal:
-        await _print_lines(traffic, console)
-        return
-    with Live(_table(traffic), console=console, auto_refresh=False) as live:
+        while True:
+            await asyncio.sleep(LINE_EVERY_S)
+            console.print(line(job.situation), highlight=False, soft_wrap=True)
+    with Live(shown(job.situation), console=console, auto_refresh=False) as live:
         try:
             while True:
                 await asyncio.sleep(REFRESH_S)
-                live.update(_table(traffic), refresh=True)
+                live.update(shown(job.situation), refresh=True)
         finally:
-            live.update(_table(traffic), refresh=True)
+            live.update(shown(job.situation), refresh=True)
 
 
-async def _print_lines(traffic: Traffic, console: Console) -> None:
-    while True:
-        await asyncio.sleep(LINE_EVERY_S)
-        text = f"{traffic.talking_s:4.0f} s  published {traffic.published:,}  delivered {traffic.delivered:,}"
-        console.print(text, highlight=False)
-
-
-def _table(traffic: Traffic) -> Table:
-    table = Table("client", "topic", "QoS", title=f"BraidMQ on {traffic.address}")
-    for heading, width in (("messages", 9), ("per s", 7), ("latency", 8)):
-        table.add_column(heading, justify="right", min_width=width)
-    for publisher in traffic.publishers:
-        counts = _counts(publisher.published, traffic.talking_s)
-        table.add_row(publisher.name, f"{publisher.topic}/…", "0, 1", *counts)
-    table.add_section()
-    for subscriber in traffic.subscribers:
-        counts = _counts(subscriber.received, traffic.talking_s)
-        latency = f"{subscriber.latency_ms:.1f} ms" if subscriber.latency_ms else ""
-        table.add_row(subscriber.name, subscriber.filter, str(subscriber.qos), *counts, latency)
-    return table
-
-
-def _counts(count: int, seconds: float) -> tuple[str, str]:
-    return f"{count:,}", f"{count / seconds:,.0f}" if seconds else ""
-
-
-def _verdict(traffic: Traffic, console: Console) -> int:
-    checks = traffic.checks()
-    for text, passed in checks:
-        console.print(f"{'[green]ok[/]' if passed else '[red]FAILED[/]'}  {text}", highlight=False)
-    return 0 if all(passed for _, passed in checks) else 1
+def _tell_what_is_left(job: "Job", console: Console) -> None:
+    file = job.settings.directory / job.pipeline_file.name
+    console.print(f"The tables stay in {job.settings.directory}. Ask them:", highlight=False)
+    for question in QUESTIONS:
+        console.print(f'  braidmq pipeline query {file} "{question}"', highlight=False, soft_wrap=True)

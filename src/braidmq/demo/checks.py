@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from braidmq.demo.plan import FleetPlan, Message, Name
+from braidmq.demo.plan import Message, Name, Script
 
 TOLERANCE: Final = 1e-9  # of a mean, relative: sums may be added up in another order
 
@@ -43,22 +43,17 @@ class Arrivals(NamedTuple):
     foreign: int  # rows that no device has sent
 
 
-def read_arrivals(plan: FleetPlan, rows: Iterable[tuple[str, bytes]]) -> Arrivals:
+def read_arrivals(script: Script, rows: Iterable[tuple[str, bytes]]) -> Arrivals:
     """Which messages these rows (topic, payload) are."""
     counts: Counter[Name] = Counter()
     foreign = 0
-    known = _by_message(plan)
     for topic, payload in rows:
-        name = known.get(Message(topic, payload))
+        name = script.names.get(Message(topic, payload))
         if name is None:
             foreign += 1
         else:
             counts[name] += 1
     return Arrivals(counts, foreign)
-
-
-def _by_message(plan: FleetPlan) -> dict[Message, Name]:
-    return {plan.message(name): name for name in plan.names()}
 
 
 def check_raw(promised: set[Name], raw: Arrivals) -> list[Check]:
@@ -76,30 +71,30 @@ def check_raw(promised: set[Name], raw: Arrivals) -> list[Check]:
     ]
 
 
-def check_dead_letters(plan: FleetPlan, raw: Arrivals, dead: Arrivals) -> list[Check]:
+def check_dead_letters(script: Script, raw: Arrivals, dead: Arrivals) -> list[Check]:
     """Every broken message, and no other, is in the dead-letter table, once."""
-    broken = {name for name in raw.counts if plan.reading(name) is None}
+    broken = {name for name in raw.counts if script.readings[name] is None}
     right = dead.counts == Counter(broken) and not dead.foreign
     found = dead.counts.total() + dead.foreign
     text = f"dead letters are the broken messages ({found:,} of {len(broken):,})"
     return [Check(text, right and bool(broken))]
 
 
-def check_clean(plan: FleetPlan, raw: Arrivals, clean_rows: int) -> list[Check]:
+def check_clean(script: Script, raw: Arrivals, clean_rows: int) -> list[Check]:
     """All others are in the clean table."""
-    good = sum(plan.reading(name) is not None for name in raw.counts)
+    good = sum(script.readings[name] is not None for name in raw.counts)
     return [Check(f"all others are in the clean table ({clean_rows:,} of {good:,})", clean_rows == good)]
 
 
-def expected_windows(plan: FleetPlan, names: Iterable[Name], window_ms: int) -> dict[Window, Summary]:
+def expected_windows(script: Script, names: Iterable[Name], window_ms: int) -> dict[Window, Summary]:
     """The aggregates of these messages, computed without Spark."""
     values: dict[Window, list[float]] = {}
     for name in names:
-        reading = plan.reading(name)
+        reading = script.readings[name]
         if reading is None:
             continue
         start_ms = reading.at_ms - reading.at_ms % window_ms
-        device = plan.device_name(name.device)
+        device = script.plan.device_name(name.device)
         for metric, value in reading.values.items():
             values.setdefault(Window(start_ms, device, metric), []).append(value)
     return {
@@ -109,10 +104,13 @@ def expected_windows(plan: FleetPlan, names: Iterable[Name], window_ms: int) -> 
 
 
 def closed_windows(
-    windows: Iterable[Window], window_ms: int, newest_ms: int, watermark_ms: int
+    script: Script, names: Iterable[Name], window_ms: int, watermark_ms: int
 ) -> set[Window]:
-    """The windows that must be written when the newest event has come: the watermark has passed their end."""
-    return {window for window in windows if window.start_ms + window_ms <= newest_ms - watermark_ms}
+    """The windows that must be there when these messages have come: the watermark has passed their end."""
+    windows = expected_windows(script, arrived := list(names), window_ms)
+    times_ms = [reading.at_ms for name in arrived if (reading := script.readings[name]) is not None]
+    passed_ms = max(times_ms, default=0) - watermark_ms
+    return {window for window in windows if window.start_ms + window_ms <= passed_ms}
 
 
 def check_aggregates(

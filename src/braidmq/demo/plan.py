@@ -110,23 +110,18 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
     # -- what ---------------------------------------------------------------------------------------------
 
     def message(self, name: Name) -> Message:
-        chance = self._chance(name)
+        return self.written(name)[0]
+
+    def written(self, name: Name) -> tuple[Message, Reading | None]:
+        """A message, and what it says; None if it is broken."""
+        chance = random.Random(self.seed << 48 | name.device << 32 | name.number)
         fields = self._fields(name, chance)
         payload = json.dumps(fields).encode()
+        topic = self.topic(name.device)
         if chance.random() < BROKEN_SHARE:
-            payload = chance.choice(FAULTS)(fields, payload)
-        return Message(self.topic(name.device), payload)
-
-    def reading(self, name: Name) -> Reading | None:
-        """What the message says; None if it is broken."""
-        chance = self._chance(name)
-        fields = self._fields(name, chance)
-        if chance.random() < BROKEN_SHARE:
-            return None
-        return Reading(fields["at_ms"], {metric: fields[metric] for metric in METRICS})
-
-    def _chance(self, name: Name) -> random.Random:
-        return random.Random(self.seed << 48 | name.device << 32 | name.number)
+            return Message(topic, chance.choice(FAULTS)(fields, payload)), None
+        reading = Reading(fields["at_ms"], {metric: fields[metric] for metric in METRICS})
+        return Message(topic, payload), reading
 
     def _fields(self, name: Name, chance: random.Random) -> dict[str, Any]:
         due_s = self.due_s(name)
@@ -139,6 +134,19 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
             "temperature": round(base + 5 * swing + chance.gauss(0, 0.3), 2),
             "pressure": round(3 + chance.gauss(0, 0.1), 3),
         }
+
+
+class Script:
+    """All of a plan, written out once, so that it can be looked up by name and by message."""
+
+    def __init__(self, plan: FleetPlan) -> None:
+        self.plan = plan
+        self.names: dict[Message, Name] = {}
+        self.readings: dict[Name, Reading | None] = {}
+        for name in plan.names():
+            message, reading = plan.written(name)
+            self.names[message] = name
+            self.readings[name] = reading
 
 
 Fault = Callable[[dict[str, Any], bytes], bytes]

@@ -11,6 +11,7 @@ import itertools
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -28,6 +29,8 @@ from braidmq.wire import Publish
 QUERY_PROPERTY = "sql.streaming.queryId"
 BATCH_PROPERTY = "streaming.sql.batchId"
 NO_BATCH = "0"
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -108,18 +111,15 @@ class MqttWriter(DataSourceArrowWriter):
 
 def connect(options: SinkOptions, partition: int) -> BlockingClient:
     """A client for one task, not yet open."""
-    return BlockingClient(
-        rotated(options.brokers, partition),
-        username=options.username,
-        password=options.password,
-        tls=options.tls,
-        pending_publishes_max=options.window,
-        connect_patience_s=options.connect_timeout_s,
-        request_timeout_s=options.request_timeout_s,
-    )
+    brokers = rotated(options.connection.brokers, partition)
+    choices = options.connection.client_choices(brokers[0])
+    choices["pending_publishes_max"] = options.window
+    choices["connect_patience_s"] = options.connect_timeout_s
+    choices["request_timeout_s"] = options.request_timeout_s
+    return BlockingClient([str(broker) for broker in brokers], **choices)
 
 
-def rotated(brokers: Sequence[str], by: int) -> list[str]:
+def rotated(brokers: Sequence[T], by: int) -> list[T]:
     """The brokers in another order for each partition, so that all of them get work."""
     at = by % len(brokers)
     return [*brokers[at:], *brokers[:at]]

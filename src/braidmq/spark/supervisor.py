@@ -67,7 +67,8 @@ class Keeper:
         with self._lock:
             if self._stopping.is_set():
                 return
-            command = [sys.executable, "-m", "braidmq.spark.receiver"]
+            # Its name is there for who looks at the list of processes.
+            command = [sys.executable, "-m", "braidmq.spark.receiver", self.task.subscriber]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self._process = process
             assert process.stdin is not None

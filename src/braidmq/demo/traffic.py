@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from braidmq.client import Client
+from braidmq.demo.checks import Check
 
 LINES: Final = 3
 TICK_S: Final = 0.02
@@ -134,7 +135,7 @@ class Traffic:
                 return
             await asyncio.sleep(TICK_S)
 
-    def checks(self) -> list[tuple[str, bool]]:
+    def checks(self) -> list[Check]:
         """What must hold when everything has arrived, and whether it does."""
         temperatures = sum(publisher.temperatures for publisher in self.publishers)
         counts = sum(publisher.counts for publisher in self.publishers)
@@ -144,13 +145,13 @@ class Traffic:
             (_claim("dashboard has every temperature", self.dashboard.received, temperatures)),
             (_claim("archive has every message", self.archive.received, everything)),
             (_claim("workers have every count once between them", sum(shares), counts)),
-            (f"each worker had a share ({' + '.join(f'{share:,}' for share in shares)})", all(shares)),
+            Check(f"each worker had a share ({' + '.join(f'{share:,}' for share in shares)})", all(shares)),
             (_claim("newcomer has the retained states", self.newcomer.received, LINES)),
         ]
 
 
-def _claim(text: str, received: int, expected: int) -> tuple[str, bool]:
-    return f"{text} ({received:,} of {expected:,})", received == expected
+def _claim(text: str, received: int, expected: int) -> Check:
+    return Check(f"{text} ({received:,} of {expected:,})", received == expected)
 
 
 def _stamp() -> bytes:
