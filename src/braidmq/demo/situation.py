@@ -34,8 +34,10 @@ class Situation:
 
 def shown(now: Situation) -> RenderableType:
     parts: list[RenderableType] = [_numbers(now), _receivers(now)]
-    told = [f"alert  {text}" for text in list(now.alerts.values())[-ALERTS_SHOWN:]]
-    return Group(Text(f"{now.phase}, {now.traffic_s:.0f} s of traffic"), *parts, *map(Text, told))
+    parts += [Text(f"alert  {text}") for text in list(now.alerts.values())[:ALERTS_SHOWN]]
+    if len(now.alerts) > ALERTS_SHOWN:
+        parts.append(Text(f"       and {len(now.alerts) - ALERTS_SHOWN} more"))
+    return Group(Text(f"{now.phase}, {now.traffic_s:.0f} s of traffic"), *parts)
 
 
 def _numbers(now: Situation) -> Table:
