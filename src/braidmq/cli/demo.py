@@ -79,7 +79,7 @@ def _require_spark() -> None:
             f"the demo needs {', '.join(missing)}: pip install 'braidmq[spark]'. "
             "braidmq demo --broker-only needs nothing more"
         )
-    from braidmq.spark.pipeline.session import require_java
+    from braidmq.spark.session import require_java
 
     require_java()
 
