@@ -59,6 +59,7 @@ bench: setup $(VENV)/.tools ## measure against Mosquitto; results go to bench/re
 	  echo "make bench compares with Mosquitto, which isn't installed. On Debian: apt-get install mosquitto" >&2; \
 	  exit 1; }
 	$(BIN)/python -m bench.run $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m bench.durability all)
 
 .PHONY: docs
 docs: setup $(VENV)/.tools ## write the generated pages, docs/configuration.md and docs/conformance.md

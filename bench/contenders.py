@@ -1,6 +1,7 @@
 """Starts and stops the processes under measurement, each on a free port and pinned to one core."""
 
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -26,7 +27,7 @@ MOSQUITTO_MISSING = (
 MOSQUITTO_CONFIG = """\
 listener {port} 127.0.0.1
 allow_anonymous true
-persistence false
+{persistence}
 log_dest none
 log_type none
 connection_messages false
@@ -36,6 +37,9 @@ max_queued_messages 0
 max_queued_bytes 0
 max_connections -1
 """
+# It saves all it has each second; between two saves nothing is on disk. There is no setting that keeps each
+# message before its acknowledgement but saving everything after every change.
+MOSQUITTO_SAVES = "persistence true\npersistence_location {directory}/\nautosave_interval 1"
 # The same for ours, whose queues always have a bound.
 BRAIDMQ_LIMITS = ("inflight_max=1000", "receive_maximum=1000", "queue_messages_max=10000000",
                   "queue_bytes_max=4000000000")
@@ -120,23 +124,36 @@ def started(name: str, command: Sequence[str], port: int) -> Iterator[Contender]
 
 
 @contextmanager
-def mosquitto() -> Iterator[Contender]:
+def mosquitto(*, saves: bool = False) -> Iterator[Contender]:
     program, port = find_mosquitto(), free_port()
     if program is None:
         raise BenchError(MOSQUITTO_MISSING)
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         config = Path(directory, "mosquitto.conf")
-        config.write_text(MOSQUITTO_CONFIG.format(port=port))
+        persistence = MOSQUITTO_SAVES.format(directory=directory) if saves else "persistence false"
+        own = f"user {pwd.getpwuid(os.getuid()).pw_name}\n"  # or it gives up the right to its own directory
+        config.write_text(own + MOSQUITTO_CONFIG.format(port=port, persistence=persistence))
         with started("mosquitto", [program, "-c", str(config)], port) as contender:
             yield contender
 
 
 @contextmanager
-def braidmq() -> Iterator[Contender]:
+def braidmq(*flags: str, name: str = "braidmq") -> Iterator[Contender]:
+    """Ours; in memory, unless flags say where to keep what must survive."""
     port = free_port()
     limits = [part for limit in BRAIDMQ_LIMITS for part in ("--limit", limit)]
-    command = [sys.executable, "-m", "braidmq", "serve", "--in-memory", "--port", str(port), *limits]
-    with started("braidmq", command, port) as contender:
+    kept = flags or ("--in-memory",)
+    command = [sys.executable, "-m", "braidmq", "serve", "--port", str(port), *limits, *kept]
+    with started(name, command, port) as contender:
+        yield contender
+
+
+@contextmanager
+def durable_braidmq(durability: str) -> Iterator[Contender]:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as directory,
+        braidmq("--data-dir", directory, "--durability", durability, name=durability) as contender,
+    ):
         yield contender
 
 

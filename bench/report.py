@@ -139,7 +139,11 @@ def machine() -> dict[str, Any]:
 
 
 def store(path: Path, settings: Settings, summaries: list[Summary]) -> None:
+    write(path, settings, summaries)
+
+
+def write(path: Path, settings: object, rows: object) -> None:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    whole = {"measured_at": now, "machine": machine(), "settings": settings, "rows": summaries}
+    whole = {"measured_at": now, "machine": machine(), "settings": settings, "rows": rows}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n")

@@ -53,6 +53,12 @@ def test_connect(version: int) -> None:
     assert packet.properties.receive_maximum == (1000 if version == 5 else None)
 
 
+def test_connect_for_a_session_that_lasts() -> None:
+    packet = decoded(connect_frame("someone", 5, 1000, 60), 5)
+    assert isinstance(packet, Connect)
+    assert (packet.properties.session_expiry_s, packet.properties.receive_maximum) == (60, 1000)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_subscribe(version: int) -> None:
     packet = decoded(subscribe_frame("a/+", 2, version), version)

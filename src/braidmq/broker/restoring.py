@@ -48,6 +48,7 @@ def restore(broker: Broker, state: State, now: float) -> None:
     # Only now every shared group is there again, so that deliveries find theirs.
     for client_id, saved in state.sessions.items():
         _restore_deliveries(broker, broker.sessions[client_id], saved)
+        saved.deliveries.clear()  # a million of them; their memory is used for what follows
     _restore_absences(broker, state)
 
 
@@ -86,7 +87,7 @@ def _restore_deliveries(broker: Broker, session: Session, saved: SavedSession) -
         else:
             kept = None if sequence in saved.received else message
             session.restore_sent(packet_id, kept, target, qos, retain, sequence)
-    session.restore_inbound(saved.inbound)
+    session.restore_inbound(set(saved.inbound))
 
 
 def _group(broker: Broker, name: GroupName | None) -> Group | None:

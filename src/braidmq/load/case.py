@@ -40,6 +40,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: tuple[str, ...] = ()  # one subscriber for each filter
     subscriber_qos: int = 0
     receive_maximum: int = 1000
+    session_expiry_s: int = 0  # of publishers and subscribers; MQTT 5
     check_every: int = 1  # look into every n-th message; above 1, loss is known by count alone
 
     idle: int = 0  # connections that only connect
@@ -58,6 +59,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             (self.qos > 0 and not 0 < self.window <= WINDOW_MAX, "QoS 1 and 2 need a window of 1..65535"),
             (self.batch < 1 or self.check_every < 1, "batch and check_every start at 1"),
             (not self.topics, "at least one topic"),
+            (self.session_expiry_s > 0 and self.version != 5, "session_expiry_s needs version 5"),
             (self.publishers >= PUBLISHERS_MAX, f"fewer than {PUBLISHERS_MAX} publishers"),
             (
                 self.publishers * len(self.subscriptions) > TRACKERS_MAX and self.check_every == 1,

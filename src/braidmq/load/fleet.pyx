@@ -112,9 +112,9 @@ cdef class Fleet:
         self.poller = epoll_create1(0)
         if self.poller < 0:
             raise OSError("the load generator needs epoll, so Linux")
-        subscribers = [Wish(f"{prefix}-s-{n}", subscription, case.subscriber_qos)
+        subscribers = [Wish(f"{prefix}-s-{n}", subscription, case.subscriber_qos, 0, case.session_expiry_s)
                        for n, subscription in enumerate(case.subscriptions)]
-        publishers = [Wish(f"{prefix}-p-{n}", send_buffer_bytes=case.send_buffer_bytes)
+        publishers = [Wish(f"{prefix}-p-{n}", None, 0, case.send_buffer_bytes, case.session_expiry_s)
                       for n in range(case.publishers)]
         self._adopt(self.publisher_count, self._dial(subscribers))
         self._adopt(first_idle, self._dial([Wish(f"{prefix}-i-{n}") for n in range(case.idle)]))

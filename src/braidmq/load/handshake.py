@@ -16,7 +16,7 @@ from braidmq.errors import BraidError
 GROUP = 64
 TIMEOUT_S = 20.0
 CONNECT, CONNACK, SUBSCRIBE, SUBACK = 0x10, 0x20, 0x82, 0x90
-RECEIVE_MAXIMUM = 0x21
+SESSION_EXPIRY, RECEIVE_MAXIMUM = 0x11, 0x21
 # How many bytes the value of each CONNACK property takes; strings and pairs of strings are handled apart.
 FIXED_PROPERTY_BYTES = {
     0x11: 4, 0x13: 2, 0x21: 2, 0x22: 2, 0x24: 1, 0x25: 1, 0x27: 4, 0x28: 1, 0x29: 1, 0x2A: 1,
@@ -42,6 +42,7 @@ class Wish(msgspec.Struct, frozen=True):
     filter: str | None = None
     qos: int = 0
     send_buffer_bytes: int = 0
+    session_expiry_s: int = 0
 
 
 def dial(
@@ -75,7 +76,7 @@ def greet_all(
 ) -> list[Dialled]:
     """CONNECT on all of them, then read the answers, then SUBSCRIBE on those that want it."""
     for connection, wish in zip(connections, group, strict=True):
-        connection.sendall(connect_frame(wish.client_id, version, receive_maximum))
+        connection.sendall(connect_frame(wish.client_id, version, receive_maximum, wish.session_expiry_s))
     granted = [read_connack(connection, version) for connection in connections]
     pairs = zip(connections, group, strict=True)
     subscribers = [(connection, w.filter, w.qos) for connection, w in pairs if w.filter is not None]
@@ -104,11 +105,20 @@ def frame(first_byte: int, body: bytes) -> bytes:
     return bytes([first_byte]) + varint(len(body)) + body
 
 
-def connect_frame(client_id: str, version: int, receive_maximum: int) -> bytes:
+def connect_frame(client_id: str, version: int, receive_maximum: int, session_expiry_s: int = 0) -> bytes:
     clean_start, keep_alive_s = 0x02, 0
     head = text("MQTT") + struct.pack(">BBH", version, clean_start, keep_alive_s)
-    properties = struct.pack(">BBH", 3, RECEIVE_MAXIMUM, receive_maximum) if version == 5 else b""
+    properties = connect_properties(version, receive_maximum, session_expiry_s)
     return frame(CONNECT, head + properties + text(client_id))
+
+
+def connect_properties(version: int, receive_maximum: int, session_expiry_s: int) -> bytes:
+    if version < 5:
+        return b""
+    properties = struct.pack(">BH", RECEIVE_MAXIMUM, receive_maximum)
+    if session_expiry_s:
+        properties += struct.pack(">BI", SESSION_EXPIRY, session_expiry_s)
+    return varint(len(properties)) + properties
 
 
 def subscribe_frame(topic_filter: str, qos: int, version: int) -> bytes:

@@ -6,6 +6,7 @@ what was still under way when it ended. Cost: a few dictionary operations a reco
 
 from bisect import insort
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from braidmq.store import records as kinds
@@ -15,6 +16,9 @@ QUEUED: Final = kinds.QUEUED
 
 
 Page = tuple[int, int, int, int, int, int, int]  # first, last, cost, file, offset, size, count
+
+
+NONE: Final[AbstractSet[int]] = frozenset()  # most sessions have none, and a set of one's own takes room
 
 
 class SavedSession:
@@ -32,8 +36,8 @@ class SavedSession:
         self.subscriptions: dict[str, tuple[int, int]] = {}  # filter -> options byte, identifier
         self.deliveries: dict[int, Record] = {}  # sequence -> its QUEUED record, in the order of queueing
         self.sent: dict[int, int] = {}  # sequence -> packet id
-        self.received: set[int] = set()  # sequences of QoS 2 deliveries that the client has
-        self.inbound: set[int] = set()
+        self.received = NONE  # sequences of QoS 2 deliveries that the client has
+        self.inbound = NONE
         self.pages: list[Page] = []  # in order; what they hold is in no other place
 
 
@@ -122,21 +126,33 @@ def _sent(session: SavedSession, sequence: int, packet_id: int) -> None:
 
 def _received(session: SavedSession, sequence: int) -> None:
     if sequence in session.deliveries:
-        session.received.add(sequence)
+        session.received = with_one(session.received, sequence)
 
 
 def _settled(session: SavedSession, sequence: int) -> None:
     session.deliveries.pop(sequence, None)
     session.sent.pop(sequence, None)
-    session.received.discard(sequence)
+    session.received = without_one(session.received, sequence)
+
+
+def with_one(found: AbstractSet[int], one: int) -> AbstractSet[int]:
+    changed = found if isinstance(found, set) else set()
+    changed.add(one)
+    return changed
+
+
+def without_one(found: AbstractSet[int], one: int) -> AbstractSet[int]:
+    if isinstance(found, set):
+        found.discard(one)
+    return found
 
 
 def _inbound(session: SavedSession, packet_id: int) -> None:
-    session.inbound.add(packet_id)
+    session.inbound = with_one(session.inbound, packet_id)
 
 
 def _inbound_released(session: SavedSession, packet_id: int) -> None:
-    session.inbound.discard(packet_id)
+    session.inbound = without_one(session.inbound, packet_id)
 
 
 def _paged(session: SavedSession, *page: int) -> None:
