@@ -3,13 +3,18 @@
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
+
 from braidmq.cli.main import app
 from braidmq.config import SETTINGS, load_config
-from tests.admin.operator import operator
-from tests.broker.world import World
+from tests.support.broker import start_braidmq
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -37,6 +42,19 @@ def test_the_unit_runs_commands_that_exist() -> None:
     assert "NoNewPrivileges=yes" in text
 
 
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    checker = shutil.which("systemd-analyze")
+    if checker is None:
+        pytest.skip("systemd-analyze is not installed")
+    program = Path(sys.executable).with_name("braidmq")
+    unit = tmp_path / "braidmq.service"
+    text = (DEPLOY / "braidmq.service").read_text()
+    unit.write_text(text.replace("/opt/braidmq/bin/braidmq", str(program)))
+    found = subprocess.run([checker, "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert found.stderr == ""
+    assert found.returncode == 0
+
+
 def test_the_image_is_made_of_files_that_exist_and_runs_as_nobody_special() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
     for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE):
@@ -48,9 +66,13 @@ def test_the_image_is_made_of_files_that_exist_and_runs_as_nobody_special() -> N
     assert set(re.findall(r"(BRAIDMQ_\w+)=", text)) <= {setting.variable for setting in SETTINGS.values()}
 
 
-async def test_the_dashboard_asks_for_metrics_that_exist_and_for_every_drop() -> None:
+def test_the_dashboard_asks_for_metrics_that_a_running_broker_has_and_for_every_drop() -> None:
     dashboard: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
-    shown = (await operator(World()).get("/metrics")).text
+    broker = start_braidmq(None, "--admin-port", "0")
+    try:
+        shown = httpx.get(f"{broker.admin_address()}/metrics", timeout=20).text
+    finally:
+        broker.stop()
     known = set(re.findall(r"^(braidmq_\w+)", shown, re.MULTILINE))
     asked = {
         name
