@@ -1,9 +1,10 @@
 """Everybody who looks on: what the broker tells its steps to, while there is somebody.
 
 `Hub.audience` is None while nobody looks on, and `Hub.message_audience` while nobody wants to know about
-single messages; so a broker without observers pays one comparison a message. The short methods below are what
-C calls: each asks first whether the event is wanted, then whether anybody heeds the message, and only then
-makes it. An observer that fails is counted and told about, and hears the next event like all others.
+single messages, with `Hub.watched` 0; so a broker without observers pays one comparison a message. The short
+methods below are what C calls: each asks first whether the event is wanted, then whether anybody heeds the
+message, and only then makes it. An observer that fails is counted and told about, and hears the next event
+like all others.
 """
 
 from collections.abc import Callable
@@ -38,6 +39,15 @@ PUBCOMP: Final = 0x70
 FAILED: Final = 0x80  # reasons from here on are errors
 PACKET_NAMES: Final = ("", *(kind.name for kind in PacketType))
 
+# Of what happens for each message, the bits in `hub.pxd` by which C knows whether to call at all.
+WATCHED: Final[dict[type[Event], int]] = {
+    PacketRead: 1,
+    PacketSent: 1,
+    Published: 2,
+    Delivered: 4,
+    QosCompleted: 8,
+}
+
 # (topic, publisher, receiver) -> whether somebody may look at what happens to the message
 Heeds = Callable[[bytes, str | None, str | None], bool]
 OnFailure = Callable[[Observer, Exception], None]
@@ -70,6 +80,7 @@ class Audience:
                 self._by_kind.setdefault(kind, []).append(observer)
         self._hub.audience = self if self._observers else None
         self._hub.message_audience = self if self._by_kind.keys() & OF_MESSAGES else None
+        self._hub.watched = sum({WATCHED[kind] for kind in self._by_kind if kind in WATCHED})
 
     @property
     def needs_every_message(self) -> bool:
@@ -119,13 +130,20 @@ class Audience:
             self.tell(Queued(**_about(message), client_id=client_id, group=group, why=why))
 
     def delivered(
-        self, message: Message, client_id: str | None, qos: int, packet_id: int, dup: bool, size_bytes: int
+        self,
+        message: Message,
+        client_id: str | None,
+        qos: int,
+        packet_id: int,
+        dup: bool,
+        retain: bool,
+        size_bytes: int,
     ) -> None:
         """A PUBLISH was written."""
         self.packet_sent(client_id, PacketType.PUBLISH << 4, size_bytes)
         if client_id is not None and Delivered in self._by_kind and self._heeds(message, client_id):
-            about = _about(message) | {"qos": qos}
-            self.tell(Delivered(**about, client_id=client_id, packet_id=packet_id, is_repeated=dup))
+            about = _about(message) | {"qos": qos, "packet_id": packet_id}
+            self.tell(Delivered(**about, client_id=client_id, is_repeated=dup, is_retained=retain))
 
     def dropped(self, message: Message, client_id: str | None, why: str) -> None:
         if Dropped in self._by_kind and self._heeds(message, client_id):

@@ -194,6 +194,7 @@ class Delivered(AboutMessage, frozen=True, kw_only=True):
     client_id: str
     packet_id: int = 0
     is_repeated: bool = False
+    is_retained: bool = False  # from before the subscription, or the client wants to know that it is kept
 
 
 class Dropped(AboutMessage, frozen=True, kw_only=True):

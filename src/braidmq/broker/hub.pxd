@@ -16,6 +16,14 @@ cdef enum Drop:
     DROP_KINDS
 
 
+cdef enum Watched:
+    # What of each message somebody wants to know: bits of Hub.watched. `Audience` sets them.
+    WATCH_PACKETS = 1
+    WATCH_PUBLISHED = 2
+    WATCH_DELIVERED = 4
+    WATCH_ANSWERED = 8      # the ends of a client's own QoS 1 and 2 publishes
+
+
 cdef class Hub:
     cdef public double now                  # seconds on the shell's monotonic clock; set before every input
     cdef readonly object limits             # braidmq.limits.Limits
@@ -32,6 +40,7 @@ cdef class Hub:
     cdef dict pageable                      # sessions of which something may be paged out, in order of waiting
     cdef public object audience             # the Audience, while somebody looks on; else None
     cdef public object message_audience     # the same, while somebody wants to know of single messages
+    cdef public int watched                 # what they want to know of each; 0 while message_audience is None
 
     # Limits that the hot path reads, as C values.
     cdef Py_ssize_t packet_bytes_max

@@ -14,6 +14,7 @@ class Hub:
     now: float
     audience: Audience | None
     message_audience: Audience | None
+    watched: int
     def __init__(self, limits: Limits, store: Store) -> None: ...
     @property
     def limits(self) -> Limits: ...

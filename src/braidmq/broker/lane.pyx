@@ -15,7 +15,9 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
-from braidmq.broker.hub cimport DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, Hub
+from braidmq.broker.hub cimport (
+    DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, WATCH_PACKETS, WATCH_PUBLISHED, Hub,
+)
 from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, translate_frames, uint16
 from braidmq.broker.message cimport Message, new_message
 from braidmq.broker.outlet cimport TAKEN_FULL, Forwarded, Outlet
@@ -220,7 +222,7 @@ cdef class Lane(Outlet):
             frame, header_bytes, frame_bytes
         ):
             return 0
-        if self.hub.message_audience is not None:
+        if self.hub.watched & WATCH_PACKETS:
             self.hub.message_audience.packet_read(self.client_id, first, frame_bytes)
         if self.is_open:
             if first >> 4 == PUBLISH:
@@ -378,7 +380,7 @@ cdef class Lane(Outlet):
         cursor[1] = 0
         self.out.tail += 2
         self.hub.others_sent += 1
-        if self.hub.message_audience is not None:
+        if self.hub.watched & WATCH_PACKETS:
             self.hub.message_audience.packet_sent(self.client_id, PINGRESP, 2)
         return self.mark()
 
@@ -410,7 +412,7 @@ cdef class Lane(Outlet):
         read_publish(first, body, body_bytes, self.is_v5, &incoming)
         message = self.read_message(&incoming)
         self.hub.publishes_received += 1
-        if self.hub.message_audience is not None:
+        if self.hub.watched & WATCH_PUBLISHED:
             self.hub.message_audience.published(message, incoming.packet_id)
         if message.qos == 0:
             return self.take_qos0(message)

@@ -6,7 +6,9 @@ pace. When that has lasted too long (`impatient`), or twice the limit is reached
 counted. QoS 1 and 2 never go past the limit: they wait in the session.
 """
 
-from braidmq.broker.hub cimport DROP_EXPIRED, DROP_PACKET_TOO_LARGE, DROP_SLOW_SUBSCRIBER, Hub
+from braidmq.broker.hub cimport (
+    DROP_EXPIRED, DROP_PACKET_TOO_LARGE, DROP_SLOW_SUBSCRIBER, WATCH_ANSWERED, WATCH_DELIVERED, WATCH_PACKETS, Hub,
+)
 from braidmq.broker.message cimport Message, publish_size, write_publish
 from braidmq.wire.buffer cimport ByteBuffer
 
@@ -65,7 +67,7 @@ cdef class Outlet:
     def _write(self, ByteBuffer out, bytes encoded):
         out.write(encoded)
         self.hub.others_sent += 1
-        if self.hub.message_audience is not None:
+        if self.hub.watched & WATCH_PACKETS:
             self.hub.message_audience.packet_sent(self.client_id, encoded[0], len(encoded))
 
     def check_fits(self, packet):
@@ -101,7 +103,7 @@ cdef class Outlet:
             cursor[4] = <unsigned char>reason
         out.tail += 5 if with_reason else 4
         self.hub.others_sent += 1
-        if self.hub.message_audience is not None:
+        if self.hub.watched & (WATCH_ANSWERED | WATCH_PACKETS):
             self.hub.message_audience.answered(self.client_id, first, packet_id, reason, 5 if with_reason else 4)
         return 0
 
@@ -187,8 +189,8 @@ cdef class Outlet:
         size = out.size() - size
         self.hub.publishes_sent += 1
         self.hub.publish_bytes_sent += size
-        if self.hub.message_audience is not None:
-            self.hub.message_audience.delivered(message, self.client_id, qos, packet_id, dup, size)
+        if self.hub.watched & (WATCH_DELIVERED | WATCH_PACKETS):
+            self.hub.message_audience.delivered(message, self.client_id, qos, packet_id, dup, retain, size)
         return True
 
     cdef int alias_for(self, bytes topic, bint* known) except -1:

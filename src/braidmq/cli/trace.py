@@ -106,13 +106,34 @@ def in_words(event: dict[str, Any]) -> str:
         words.append(f"QoS {event.get('qos', 0)}")
     words += [f"{name} {event[key]}" for key, name in NAMED.items() if key in event]
     words += [text for key, text in FLAGS.items() if event.get(key)]
-    if event.get("reason"):
-        words.append(f"reason 0x{event['reason']:02X}")
+    reason = event.get("reason", 0)
+    if kind == "subscribed" and reason < FAILED:
+        words.append(f"QoS {reason}")
+    elif reason:
+        words.append(f"reason 0x{reason:02X}")
     why = event.get("why", event.get("packet"))
-    return " ".join([*words, f"({why})"] if why else words)
+    return " ".join([*words, f"({DROPS.get(why, why)})"] if why else words)
 
 
 NAMED: Final = {"packet_id": "id", "payload_bytes": "bytes", "peer": "at"}
-FLAGS: Final = {"retain": "to be retained", "is_repeated": "again", "is_resumed": "to the session it had"}
+FLAGS: Final = {
+    "retain": "to be retained",
+    "is_retained": "retained",
+    "is_repeated": "again",
+    "is_resumed": "to the session it had",
+}
+FAILED: Final = 0x80  # reasons from here on are errors
+DROPS: Final = {
+    "slow_subscriber": "the client reads too slowly",
+    "queue_full": "the queue is full",
+    "expired": "it has expired",
+    "packet_too_large": "larger than the client accepts",
+    "not_authorized": "not allowed",
+    "session_ended": "the session has ended",
+    "rejected": "the client has rejected it",
+    "away": "the client is away, and QoS 0 does not wait",
+    "damaged": "it can't be read back from the disk",
+    "store_failing": "the store can't be written",
+}
 PUBLISHER_KINDS: Final = frozenset({"published", "retained"})  # what somebody does, not what is done to it
 MESSAGE_KINDS: Final = frozenset({"published", "delivered", "queued", "dropped", "will_sent"})
