@@ -91,3 +91,9 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, complai
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: No such file"):
         load_pipeline(tmp_path / "none.toml")
+
+
+def test_the_example_is_good() -> None:
+    config = load_pipeline(Path(__file__).parents[3] / "examples" / "pipeline.toml")
+    assert [schema.name for schema in config.schemas] == ["telemetry", "meters", "pictures"]
+    assert config.schema("telemetry").metric_names == ("temperature", "humidity", "battery", "sequence")
