@@ -16,7 +16,6 @@ take turns.
 """
 
 import argparse
-import itertools
 import json
 import os
 import statistics
@@ -205,20 +204,19 @@ def compare_receivers(messages: int, paho_messages: int, rounds: int) -> dict[st
 def compare_with_arrow_files(rows: int, rounds: int) -> dict[str, Any]:
     from bench.spark_ceiling import SparkBench
 
+    samples: dict[str, list[dict[str, float]]] = {"mqtt": [], "arrow files": []}
     with tempfile.TemporaryDirectory(prefix="braidmq-bench-") as name:
         folder = Path(name)
         with broker(folder, rows) as port:
-            clients = [f"bench-127.0.0.1_{port}-{number}" for number in range(2)]
-            for client_id in clients:
-                leave_backlog(port, client_id, rows // 2)
-            bench = SparkBench(folder, port, clients, rows // 2)
+            leave_backlog(port, f"bench-127.0.0.1_{port}-0", rows)
+            bench = SparkBench(folder, port, "bench/#", rows)
             bench.receive()
-        samples: dict[str, list[dict[str, float]]] = {"mqtt": [], "arrow files": []}
-        bench.warm_up()
-        for number, (name, run) in itertools.product(range(rounds), bench.contenders.items()):
-            samples[name].append(run(number))
-            print(f"{name:12} {samples[name][-1]}", flush=True)
-        bench.stop()
+            bench.start()  # warms both up
+            for _ in range(rounds):
+                for contender, run in bench.contenders.items():
+                    samples[contender].append(run())
+                    print(f"{contender:12} {samples[contender][-1]}", flush=True)
+            bench.stop()
     wall = {name: statistics.median(run["rows_per_s"] for run in runs) for name, runs in samples.items()}
     cpu = {name: statistics.median(run["rows_per_cpu_s"] for run in runs) for name, runs in samples.items()}
     return {

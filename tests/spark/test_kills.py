@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.query import AttackedQuery, DurableBroker, Publisher, expect_each_once
+from tests.spark.waiting import wait_for
 
 ROUNDS = 3
 EACH = 3_000
@@ -34,6 +35,13 @@ def query(broker: DurableBroker, tmp_path: Path) -> Iterator[AttackedQuery]:
     )
     yield running
     running.stop()
+
+
+def test_receivers_die_with_their_driver(broker: DurableBroker, query: AttackedQuery) -> None:
+    wait_for(lambda: len(query.receivers()) == 2, "the receivers")
+    orphans = query.receivers()
+    query.kill_driver()
+    wait_for(lambda: not any(orphan.is_running() for orphan in orphans), "the end of the receivers")
 
 
 @pytest.mark.parametrize("victims", ["receivers", "driver", "broker", "everything"])

@@ -1,12 +1,20 @@
 """The source in a real Spark session, with real brokers and receiver processes."""
 
+import json
+import re
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from braidmq.client import BlockingClient
-from braidmq.wire import Properties
+from braidmq.spark._columns import ColumnBuilder, identify
+from braidmq.spark.segments import pack
+from braidmq.spark.wal import SegmentWriter, Wal
+from braidmq.wire import Properties, Publish
+from tests.spark.messages import batch_of
 from tests.spark.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -69,3 +77,76 @@ def test_every_message_becomes_a_row_with_all_its_columns(spark: SparkSession, t
     assert special.user_properties == {"ts": "1700000000123", "site": "a"}
     assert special.published_at.timestamp() == pytest.approx(1_700_000_000.123)
     assert (special.qos, special.retain, special.dup) == (1, False, False)
+
+
+def test_it_goes_on_from_its_checkpoint_within_its_limits_and_ends_when_told_to(
+    spark: SparkSession, topics: Topics
+) -> None:
+    """A query with availableNow, twice: what waits at the broker is read, in batches, each row once."""
+    checkpoint, out = str(topics.folder / "checkpoint"), str(topics.folder / "out")
+    chosen = {"maxOffsetsPerTrigger": 400, "availableNowQuiet": "500ms", "subscribersPerBroker": 2}
+
+    def run() -> list[dict[str, Any]]:
+        writer = topics.stream(spark, **chosen).writeStream.format("parquet").option("path", out)
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [json.loads(progress.json) for progress in query.recentProgress]
+
+    run()  # the group begins to exist
+    topics.publish(0, 1_000)
+    batches = [progress for progress in run() if progress["numInputRows"]]
+    assert [progress["numInputRows"] for progress in batches] == [400, 400, 200]
+    (source,) = batches[0]["sources"]
+    assert sum(source["latestOffset"].values()) - sum(source["endOffset"].values()) == 600  # the lag
+    topics.publish(1_000, 10)
+    run()
+    rows = spark.read.parquet(out).collect()
+    assert Counter(row.payload for row in rows) == Counter(str(n).encode() for n in range(1_010))
+
+
+def test_a_range_of_the_log_is_read_without_a_broker(spark: SparkSession, topics: Topics) -> None:
+    wal = Wal(str(topics.folder / "wal"))
+    writer = SegmentWriter(wal, "s", first=100)
+    for first in (0, 5):
+        batch = batch_of(*[Publish("t", str(n).encode()) for n in range(first, first + 5)])
+        builder = ColumnBuilder()
+        builder.add(batch, 0, identify(batch))
+        writer.write(pack(builder, "h:1"), 50)
+    writer.close()
+
+    def read(**options: str) -> list[bytes]:
+        reader = spark.read.format("mqtt").option("walLocation", str(topics.folder / "wal"))
+        return [row.payload for row in reader.options(**options).load().orderBy("offset").collect()]
+
+    assert read() == [b"%d" % n for n in range(10)]
+    assert read(startingOffsets='{"s": 103}', endingOffsets='{"s": 107}') == [b"3", b"4", b"5", b"6"]
+    with pytest.raises(Exception, match="rows 90 to 99 of s are not in"):
+        read(startingOffsets='{"s": 90}')
+    assert len(read(startingOffsets='{"s": 90}', failOnDataLoss="false")) == 10
+
+
+def test_retained_messages_are_a_table(spark: SparkSession, topics: Topics) -> None:
+    with BlockingClient(topics.address) as client:
+        for n in range(5):
+            client.publish(f"{topics.name}/{n}", str(n), qos=1, retain=True)
+        client.publish(f"{topics.name}/9", b"live", qos=1)
+    reader = spark.read.format("mqtt").option("brokers", topics.address)
+    rows = reader.option("topicFilter", f"{topics.name}/#").option("snapshotQuiet", "300ms").load().collect()
+    assert sorted((row.topic, row.payload, row.retain) for row in rows) == [
+        (f"{topics.name}/{n}", str(n).encode(), True) for n in range(5)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"qos": "7"}, "option qos must be a whole number from 0 to 2"),
+        ({"topicFliter": "x"}, "did you mean topicFilter?"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name_before_anything_starts(
+    spark: SparkSession, topics: Topics, change: dict[str, str], named: str
+) -> None:
+    with pytest.raises(Exception, match=re.escape(named)):
+        topics.stream(spark, **change).writeStream.format("noop").start().awaitTermination()
+    assert not (topics.folder / "wal").exists()
