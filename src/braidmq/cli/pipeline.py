@@ -189,7 +189,8 @@ def _status(home: "Home") -> "StatusReport":
 
 
 def _show_status(report: "StatusReport", console: Console) -> None:
-    rows = Table("table", "rows", title=report.location)
+    console.print(report.location, soft_wrap=True, highlight=False)
+    rows = Table("table", "rows")
     for name, count in report.rows.items():
         rows.add_row(name, f"{count:,}")
     console.print(rows)
@@ -198,20 +199,14 @@ def _show_status(report: "StatusReport", console: Console) -> None:
         for reason, count in sorted(report.dead_letters.items()):
             reasons.add_row(reason, f"{count:,}")
         console.print(reasons)
-    columns = (
-        "query",
-        "state",
-        "batch",
-        "lag",
-        "rows/s",
-        "batch ms (median, max)",
-        "late",
-        "restarts",
-        "error",
-    )
-    queries = Table(*columns)
+    queries = Table("query", "state", "batch", "lag", "rows/s", "batch ms", "longest", "late", "restarts")
     for one in report.queries:
-        times = "" if one.batch_ms_median is None else f"{one.batch_ms_median:.0f}, {one.batch_ms_max}"
-        numbers = (f"{one.batch}", f"{one.lag:,}", f"{one.rows_per_s:,.0f}", times, f"{one.late:,}")
-        queries.add_row(one.name, one.state, *numbers, f"{one.restarts}", one.error or "")
-    console.print(queries)
+        median = "" if one.batch_ms_median is None else f"{one.batch_ms_median:.0f}"
+        longest = "" if one.batch_ms_max is None else f"{one.batch_ms_max}"
+        numbers = (f"{one.batch}", f"{one.lag:,}", f"{one.rows_per_s:,.0f}", median, longest, f"{one.late:,}")
+        queries.add_row(one.name, one.state, *numbers, f"{one.restarts}")
+    if report.queries:
+        console.print(queries)
+    for one in report.queries:
+        if one.error is not None:
+            console.print(f"{one.name}: {one.error}", soft_wrap=True, highlight=False, markup=False)

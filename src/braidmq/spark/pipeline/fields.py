@@ -51,6 +51,7 @@ class TypeRow(NamedTuple):
     kept: pa.DataType
     convert: Callable[[Any], Any]
     number: bool = False
+    unit_us: int | None = None  # of whole numbers that are times; they are converted by column
 
 
 TYPES: Final[dict[str, TypeRow]] = {
@@ -63,8 +64,8 @@ TYPES: Final[dict[str, TypeRow]] = {
     "binary": TypeRow((bytes,), pa.binary(), _identity),
     "timestamp": TypeRow((datetime,), TIMESTAMP, _from_datetime),
     "timestamp_s": TypeRow((int, float), TIMESTAMP, _from_seconds),
-    "timestamp_ms": TypeRow((int,), TIMESTAMP, lambda value: value * 1_000),
-    "timestamp_us": TypeRow((int,), TIMESTAMP, _identity),
+    "timestamp_ms": TypeRow((int,), TIMESTAMP, _identity, unit_us=1_000),
+    "timestamp_us": TypeRow((int,), TIMESTAMP, _identity, unit_us=1),
 }
 # The range of every type that has one; `min` and `max` of a field may narrow those of numbers.
 RANGES: Final[dict[str, tuple[int | float, int | float]]] = {

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import cbor2
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from braidmq.spark.pipeline.fields import TYPES, FieldSpec, accepted_type
 
@@ -57,7 +58,7 @@ class PayloadReader:
             branch[last] = spec
         places: dict[tuple[str, ...], str] = {}
         self._decode = _decoder(format, _struct_of(tree, (), "", places)[0])
-        self._columns = [(name, _getter(places[spec.keys(name)]), spec.type) for name, spec in specs.items()]
+        self._columns = [(name, places[spec.keys(name)], spec.type) for name, spec in specs.items()]
 
     def read(self, payloads: Sequence[bytes]) -> Reading:
         decode = self._decode
@@ -71,7 +72,7 @@ class PayloadReader:
                 refused.append(_refusal(row, error))
             else:
                 rows.append(row)
-        columns = {name: _column(map(getter, decoded), type_) for name, getter, type_ in self._columns}
+        columns = {name: _column(_values(decoded, place), type_) for name, place, type_ in self._columns}
         return Reading(rows, columns, refused)
 
 
@@ -111,28 +112,24 @@ def _struct_of(
     return struct, bool(required)
 
 
-def _getter(place: str) -> Callable[[Any], Any]:
-    """Reads one attribute; what is inside an absent branch is absent."""
-    straight = attrgetter(place)
-    if "." not in place:
-        return straight
-
-    def read(value: Any) -> Any:
-        for name in place.split("."):
-            if value is None:
-                return None
-            value = getattr(value, name)
-        return value
-
-    return read
+def _values(decoded: list[Any], place: str) -> list[Any]:
+    """One attribute of all; what is inside an absent branch is absent."""
+    first, *inner = place.split(".")
+    values = list(map(attrgetter(first), decoded))
+    for name in inner:
+        read = attrgetter(name)
+        values = [None if value is None else read(value) for value in values]
+    return values
 
 
-def _column(values: Any, type_: str) -> pa.Array:
+def _column(values: list[Any], type_: str) -> pa.Array:
     row = TYPES[type_]
-    if not type_.startswith("timestamp"):
+    if not pa.types.is_timestamp(row.kept):
         return pa.array(values, row.kept)
-    times = [None if value is None else row.convert(value) for value in values]
-    return pa.array(times, pa.int64()).cast(row.kept)
+    if row.unit_us is None:
+        values = [None if value is None else row.convert(value) for value in values]
+    times = pa.array(values, pa.int64())
+    return (times if row.unit_us in (None, 1) else pc.multiply(times, row.unit_us)).cast(row.kept)
 
 
 def _refusal(row: int, error: Exception) -> Refused:

@@ -209,6 +209,10 @@ class Runner:
 
     def _note(self) -> None:
         """Takes over what the query says of its batches since the last look."""
+        newest = self._query.lastProgress
+        if newest is None or _plain(newest)["batchId"] <= self._status.batch:
+            self._say()
+            return
         fresh = [
             progress
             for progress in map(_plain, self._query.recentProgress)
