@@ -1,7 +1,7 @@
 """The Spark half of bench.spark_source: the same rows to Parquet, from ready Arrow files and from the log.
 
-Both are streaming queries of one batch with the same number of partitions. Wall time is what Spark says of the
-batch; CPU time is that of the JVM and of Spark's Python workers.
+Both are streaming queries of one batch with the same number of partitions. Wall time is what Spark says of
+that batch; CPU time is that of the JVM and of the Python workers of Spark.
 """
 
 import itertools
