@@ -126,6 +126,11 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         description="The directory for what must survive a restart; made if absent. Without it and without "
         "in_memory it is braidmq-data in the working directory.",
     )] | None = None
+    engine: Annotated[str, msgspec.Meta(
+        min_length=1,
+        description="What keeps it: log, the broker's own, or an installed plug-in by the name of its "
+        "`braidmq.stores` entry point.",
+    )] = "log"
     durability: Annotated[Literal["process", "fsync"], msgspec.Meta(
         description="What an acknowledged change survives. process: a crash or kill of the broker; the "
         "operating system has it. fsync: power loss too; acknowledgements wait until the disk has it.",
@@ -609,6 +614,8 @@ def refuse_contradictions(config: Config) -> None:
         raise ConfigError("[limits] server_keep_alive_s is above keep_alive_s_max")
     if store.in_memory and store.data_dir is not None:
         raise ConfigError("[store] in_memory and data_dir exclude each other")
+    if store.in_memory and store.engine != "log":
+        raise ConfigError("[store] in_memory and engine exclude each other")
     if admin.port is not None and admin.token is None and not admin.is_loopback:
         raise ConfigError(f"[admin] host ({admin.host}) lets other machines in: a token is needed for that")
     for listener in config.listeners:

@@ -30,11 +30,10 @@ from braidmq.net.aside import Aside
 from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
 from braidmq.net.memory import memory_use
-from braidmq.net.plugins import NamedObserver, observer_makers
+from braidmq.net.plugins import NamedObserver, observer_makers, store_maker
 from braidmq.net.stream import Turn, clock_s
 from braidmq.net.tls import renew, server_context
-from braidmq.store import MemoryStore, Store
-from braidmq.store.durable import DurableStore
+from braidmq.store import MemoryStore, Store, Surroundings
 
 if TYPE_CHECKING:
     from braidmq.admin.server import AdminServer
@@ -166,15 +165,16 @@ def open_store(config: StoreConfig, post: Callable[[Callable[[], None]], object]
     """The store that a configuration asks for; `post` runs a callable on the broker's thread."""
     if config.directory is None:
         return MemoryStore()
-    return DurableStore(
-        config.directory,
-        post=post,
-        wall_offset_s=time.time() - clock_s(),
+    around = Surroundings(
+        directory=config.directory,
         durability=config.durability,
         salvage=config.salvage,
         queue_memory_bytes_max=config.queue_memory_bytes_max,
+        wall_offset_s=time.time() - clock_s(),
+        post=post,
         tell=lambda sentence: log.warning("store", news=sentence),
     )
+    return store_maker(config.engine)(around)
 
 
 def make_broker(config: Config, store: Store, gate: Gate) -> Broker:

@@ -41,13 +41,14 @@ def check_config(file: FileArgument, /, *, as_json: JsonFlag = False, as_toml: T
 def check_files(config: Config) -> None:
     """Read every file that is named, and look for every plug-in; ConfigError for one that is wrong."""
     from braidmq.net.gate import make_gate
-    from braidmq.net.plugins import observer_makers
+    from braidmq.net.plugins import observer_makers, store_maker
     from braidmq.net.tls import server_context
 
     for listener in config.listeners:
         server_context(listener)
     make_gate(config)
     observer_makers(config.observers)
+    store_maker(config.store.engine)
 
 
 def toml_lines(tables: dict[str, Any]) -> Iterator[str]:

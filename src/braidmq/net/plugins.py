@@ -16,7 +16,10 @@ from braidmq.access.policy import Action, Policy
 from braidmq.access.verdicts import Admitted, Claim, Refused, Slow
 from braidmq.broker.events import ENTRY_POINTS as OBSERVERS
 from braidmq.broker.events import Event, Observer
-from braidmq.errors import ConfigError
+from braidmq.errors import BraidError, ConfigError
+from braidmq.store import ENTRY_POINTS as STORES
+from braidmq.store import Store, Surroundings
+from braidmq.store.durable import open_log
 
 log = structlog.get_logger("braidmq.net")
 
@@ -39,8 +42,22 @@ def find_plugin(group: str, name: str, where: str) -> Any:
 def _made(make: Callable[[], Any], name: str, where: str) -> Any:
     try:
         return make()
+    except BraidError:
+        raise  # it knows the words
     except Exception as error:
         raise ConfigError(f"{where}: {name!r} can't be made: {error!r}") from error
+
+
+# ---- stores ----------------------------------------------------------------------------------------------
+
+
+def store_maker(engine: str) -> Callable[[Surroundings], Store]:
+    """What makes the store of that name. ConfigError if it can't be had."""
+    if engine == "log":
+        return open_log
+    where = "[store] engine"
+    offered = find_plugin(STORES, engine, where)
+    return lambda around: _made(lambda: offered(around), engine, where)
 
 
 # ---- policies --------------------------------------------------------------------------------------------

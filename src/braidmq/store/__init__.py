@@ -1,11 +1,33 @@
-"""What survives: the store that the broker tells what to remember."""
+"""What survives: the store that the broker tells what to remember.
+
+A store keeps turns: opaque bytes, in order, each whole or not at all. `MemoryStore` and
+`durable.DurableStore` are two; others come from packages, by an entry point of the group `ENTRY_POINTS` that
+makes one from its `Surroundings`.
+"""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from braidmq.store.encoding import Encoder
 from braidmq.store.records import Record
 from braidmq.store.state import State
+
+ENTRY_POINTS: Final = "braidmq.stores"
+
+Durability = Literal["process", "fsync"]
+
+
+class Surroundings(NamedTuple):
+    """What a store is made from."""
+
+    directory: Path
+    durability: Durability
+    salvage: bool  # go on with what is sound of a damaged directory
+    queue_memory_bytes_max: int  # for a store that has pages
+    wall_offset_s: float  # the wall clock minus the broker's clock
+    post: Callable[[Callable[[], None]], object]  # runs something on the broker's thread, from any thread
+    tell: Callable[[str], None]  # a sentence for the operator, from any thread
 
 
 class Pages(Protocol):

@@ -12,8 +12,9 @@ Cost: a turn costs its encoding on the broker's thread; each byte is written at 
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from braidmq.store import Durability, Surroundings
 from braidmq.store.decoding import Decoder
 from braidmq.store.directory import DataDirectory
 from braidmq.store.encoding import Encoder
@@ -29,9 +30,6 @@ FILE_BYTES: Final = 64 * MIB  # a new file begins when one has grown over this
 SLICE_BYTES: Final = 64 * 1024  # of a checkpoint with one turn, at least
 QUEUE_MEMORY_BYTES_MAX: Final = 128 * MIB
 FILES_MAX: Final = 16  # restarts make small files; more than this begin a checkpoint too
-
-Durability = Literal["process", "fsync"]
-
 
 class DurableStore:
     """Keeps turns in a directory.
@@ -221,6 +219,19 @@ class DurableStore:
         self._living_bytes = self._checkpoint_bytes + spent_bytes
         self._grown_bytes = 0
         self._checkpoint = None
+
+
+def open_log(around: Surroundings) -> DurableStore:
+    """The engine `log`."""
+    return DurableStore(
+        around.directory,
+        post=around.post,
+        wall_offset_s=around.wall_offset_s,
+        durability=around.durability,
+        salvage=around.salvage,
+        tell=around.tell,
+        queue_memory_bytes_max=around.queue_memory_bytes_max,
+    )
 
 
 def _nobody_waits() -> None:
