@@ -53,6 +53,10 @@ java:
 demo-small: setup ## one broker, publishers and subscribers with a live table; needs no Java
 	$(BIN)/braidmq demo --broker-only $(ARGS)
 
+.PHONY: soak
+soak: java setup $(VENV)/.tools ## kill brokers, receivers, workers and Spark for minutes, then count every message
+	$(BIN)/python -m tests.spark.soak $(ARGS)
+
 .PHONY: bench
 bench: setup $(VENV)/.tools ## measure against Mosquitto; results go to bench/results
 	@PATH="$$PATH:/usr/sbin:/usr/local/sbin"; command -v mosquitto >/dev/null || { \

@@ -4,6 +4,7 @@ Both are streaming queries of one batch with the same number of partitions. Wall
 that batch; CPU time is that of the JVM and of the Python workers of Spark.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -109,6 +110,7 @@ class SparkBench:
 
     def start(self) -> None:
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         builder = (
             SparkSession.builder.master("local[2,4]").appName("bench").config("spark.ui.enabled", "false")
         )
@@ -164,8 +166,9 @@ class SparkBench:
         used = jvm.cpu_times()
         total = used.user + used.system
         for child in jvm.children():
-            if any("pyspark.daemon" in word for word in child.cmdline()):
-                times = child.cpu_times()
-                total += times.user + times.system + times.children_user + times.children_system
-                total += sum(sum(worker.cpu_times()[:2]) for worker in child.children(recursive=True))
+            with contextlib.suppress(psutil.NoSuchProcess):  # and zombies: others than the daemon come and go
+                if any("pyspark.daemon" in word for word in child.cmdline()):
+                    times = child.cpu_times()
+                    total += times.user + times.system + times.children_user + times.children_system
+                    total += sum(sum(worker.cpu_times()[:2]) for worker in child.children(recursive=True))
         return float(total)

@@ -11,13 +11,15 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from urllib.parse import unquote
 
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from braidmq.client import BlockingClient
-from tests.spark.waiting import wait_for
+from tests.spark.waiting import WAIT_S, wait_for
 from tests.support.broker import Broker, free_port, toml_text
 
 ROOM = {"limits": {"queue_messages_max": 1_000_000, "queue_bytes_max": 1 << 30}}
@@ -80,43 +82,49 @@ class DurableBroker:
 
 
 class AttackedQuery:
+    """A query in a process of its own; by default the stand-in of mini.py."""
+
+    program = "tests.spark.mini"
+
     def __init__(self, folder: Path, **options: object) -> None:
         self.folder = folder
-        (folder / "options.json").write_text(
-            json.dumps({name: str(value) for name, value in options.items()})
-        )
+        given = {name: str(value) for name, value in options.items()}
+        (folder / "options.json").write_text(json.dumps(given))
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.spark.mini", str(self.folder)]
-        log = (self.folder / "log").open("ab")
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+        command = [sys.executable, "-m", self.program, str(self.folder)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+
+    def descendants(self, word: str) -> list[psutil.Process]:
+        """Processes below the query whose command line has a word."""
+        assert self._process is not None
+        found = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self._process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if any(word in part for part in process.cmdline()):
+                        found.append(process)
+        return found
 
     def receivers(self) -> list[psutil.Process]:
-        assert self._process is not None
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return psutil.Process(self._process.pid).children()
-        return []
+        return self.descendants("braidmq.spark.receiver")
+
+    def kill_receivers(self) -> int:
+        return kill(self.receivers())
 
     def kill_driver(self) -> None:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
-    def kill_receivers(self) -> int:
-        killed = 0
-        for receiver in self.receivers():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                receiver.kill()
-                killed += 1
-        return killed
-
     def stop(self) -> None:
         assert self._process is not None
         if self._process.poll() is None and self._process.stdin is not None:
             self._process.stdin.close()
-            self._process.wait(30)
+            self._process.wait(60)
 
     def payloads(self) -> Counter[bytes]:
         counted: Counter[bytes] = Counter()
@@ -125,8 +133,53 @@ class AttackedQuery:
                 counted.update(file.read_all().column("payload").to_pylist())
         return counted
 
-    def log(self) -> str:
-        return (self.folder / "log").read_text()
+
+class AttackedSparkQuery(AttackedQuery):
+    """The same in Spark: a driver with its JVM, Python workers, and receivers."""
+
+    program = "tests.spark.spark_query"
+
+    def kill_driver(self) -> None:
+        """The JVM is what counts; the Python program that started it goes too."""
+        kill(self.descendants("org.apache.spark.deploy"))
+        super().kill_driver()
+
+    def kill_workers(self) -> int:
+        """Python workers of the executors, not the daemon that forks them."""
+        daemons = self.descendants("pyspark.daemon")
+        return kill([process for process in daemons if process.ppid() in {other.pid for other in daemons}])
+
+    def payloads(self) -> Counter[bytes]:
+        counted: Counter[bytes] = Counter()
+        for (_, payload), count in self.rows().items():
+            counted[payload] += count
+        return counted
+
+    def rows(self) -> Counter[tuple[str, bytes]]:
+        """(topic without its last level, payload), from the files that Spark has committed.
+
+        What an aborted task has left is not among them.
+        """
+        committed: set[str] = set()
+        for path in (self.folder / "out" / "_spark_metadata").glob("*"):
+            if not path.name.startswith(".") and not path.name.endswith(".tmp"):
+                lines = path.read_text().splitlines()[1:]
+                committed.update(unquote(json.loads(line)["path"].removeprefix("file://")) for line in lines)
+        counted: Counter[tuple[str, bytes]] = Counter()
+        for name in committed:
+            table = pq.read_table(name, columns=["topic", "payload"])
+            topics = (topic.rpartition("/")[0] for topic in table.column("topic").to_pylist())
+            counted.update(zip(topics, table.column("payload").to_pylist(), strict=True))
+        return counted
+
+
+def kill(processes: list[psutil.Process]) -> int:
+    killed = 0
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+            killed += 1
+    return killed
 
 
 class Publisher:
@@ -142,11 +195,15 @@ class Publisher:
             client.publish_many(((f"{self.topic}/{n % 5}", str(n)) for n in numbers), qos=qos)
         self.acknowledged += count
 
-    def wait_for_subscribers(self, address: str) -> None:
+    def wait_for_subscribers(self, address: str, timeout_s: float = WAIT_S) -> None:
         """A group without members gets nothing: the next message is sent until somebody is there."""
         payload = str(self.acknowledged)
         with BlockingClient(address, connect_patience_s=30.0) as client:
-            wait_for(lambda: client.publish(f"{self.topic}/0", payload, qos=1).reason == 0, "the receivers")
+            wait_for(
+                lambda: client.publish(f"{self.topic}/0", payload, qos=1).reason == 0,
+                "the receivers",
+                timeout_s,
+            )
         self.acknowledged += 1
 
     def wanted(self) -> Counter[bytes]:

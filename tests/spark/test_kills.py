@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.query import AttackedQuery, DurableBroker, Publisher, expect_each_once
+from tests.spark.conftest import java_is_there
+from tests.spark.query import (
+    AttackedQuery,
+    AttackedSparkQuery,
+    DurableBroker,
+    Publisher,
+    expect_each_once,
+)
 from tests.spark.waiting import wait_for
 
 ROUNDS = 3
@@ -62,3 +69,29 @@ def test_every_acknowledged_message_is_read_exactly_once(
             broker.start()
             publisher.wait_for_subscribers(broker.address)
     expect_each_once(query, publisher)
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(400)
+def test_spark_reads_every_message_once_whatever_is_killed(tmp_path: Path) -> None:
+    if not java_is_there():
+        pytest.skip("no Java runtime, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)")
+    broker = DurableBroker("braidmq")
+    options = {"brokers": broker.address, "topicFilter": "kills/#", "subscribersPerBroker": 2}
+    query = AttackedSparkQuery(tmp_path, **options, receiveMaximum=1_000, maxOffsetsPerTrigger=3_000)
+    publisher = Publisher("kills")
+    try:
+        publisher.wait_for_subscribers(broker.address)
+        publisher.publish(broker.address, EACH)
+        query.kill_receivers()
+        wait_for(lambda: query.kill_workers() > 0, "a worker to kill")
+        publisher.publish(broker.address, EACH)
+        query.kill_driver()
+        publisher.publish(broker.address, EACH)
+        query.start()
+        broker.kill()
+        broker.start()
+        expect_each_once(query, publisher)
+    finally:
+        query.stop()
+        broker.stop()

@@ -147,6 +147,7 @@ class Receiver:
                 "session_expiry_s": task.session_expiry_s,
                 "receive_maximum": task.receive_maximum,
                 "manual_ack": True,
+                "acks_when_processed": True,  # so the broker may judge by them how fast we are
                 "backoff_max_s": BACKOFF_MAX_S,
             },
         )
