@@ -210,10 +210,10 @@ class Publisher:
         return Counter({str(number).encode(): 1 for number in range(self.acknowledged)})
 
 
-def expect_each_once(query: AttackedQuery, publisher: Publisher) -> None:
+def expect_each_once(query: AttackedQuery, publisher: Publisher, timeout_s: float = WAIT_S) -> None:
     """Waits for the last message, then gives a repeat the time to show itself: until all is quiet."""
     wanted = publisher.wanted()
-    wait_for(lambda: wanted.keys() <= query.payloads().keys(), "every message")
+    wait_for(lambda: wanted.keys() <= query.payloads().keys(), "every message", timeout_s)
     deadline = time.monotonic() + 1.0
     while time.monotonic() < deadline:
         time.sleep(0.1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from braidmq.client import BlockingClient
+from braidmq.client import BlockingClient, TlsFiles
 from braidmq.spark.driver import DataLossError, StreamDriver
 from braidmq.spark.files import ClaimError
 from braidmq.spark.metrics import serve_metrics
@@ -18,6 +18,8 @@ from braidmq.spark.plan import TriggerLimits
 from braidmq.spark.reading import read_slices
 from braidmq.spark.source_options import read_stream_options
 from braidmq.spark.wal import Wal
+from tests.net.certificates import Authority
+from tests.net.running import serving
 from tests.spark.waiting import wait_for
 
 NO_LIMITS = TriggerLimits()
@@ -193,3 +195,22 @@ def test_prometheus_can_ask_for_the_receivers(start: Start, address: str, name: 
     label = f'{{subscriber="{subscriber}"}}'
     wait_for(lambda: f"braidmq_spark_receiver_rows_total{label} 25.0" in page(), "25 rows")
     assert f"braidmq_spark_receiver_connected{label} 1.0" in page()
+
+
+def test_brokers_are_reached_by_tls_with_a_certificate_of_ones_own(
+    start: Start, name: str, location: str, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    server, own = authority.issue("server", "localhost"), authority.issue("client", common_name="ada")
+    tls = {"certificate": str(server.certificate), "key": str(server.key), "client_ca": str(authority.path)}
+    files = {"tls.ca": authority.path, "tls.certificate": own.certificate, "tls.key": own.key}
+    with serving([tls]) as (_, (port,)):
+        driver = start(brokers=f"mqtts://localhost:{port}", **files)
+        driver.latest({}, NO_LIMITS)
+        wait_for(receiving(driver, 1), f"the receiver: {driver.supervisor.reports()}")
+        own_files = TlsFiles(ca=str(authority.path), certificate=str(own.certificate), key=str(own.key))
+        with BlockingClient(f"localhost:{port}", tls=own_files) as client:
+            client.publish(f"{name}/0", b"7", qos=1)
+        wait_for(lambda: driver.latest({}, NO_LIMITS) != {}, "the row")
+        assert read(driver, location, {}, driver.latest({}, NO_LIMITS)) == [7]
+        driver.stop()

@@ -9,6 +9,7 @@ The process lives as long as its stdin: when that ends, it stores what it has, s
 crash at any point costs nothing but repeats.
 """
 
+import contextlib
 import os
 import random
 import signal
@@ -296,7 +297,8 @@ def main() -> int:
     try:
         Receiver(task, stopping, reports).run()
     except (BraidError, OSError) as error:
-        Reporter(Report(subscriber=task.subscriber, state="failed", error=str(error)), reports).tell()
+        with contextlib.suppress(OSError):  # perhaps nobody listens any more
+            Reporter(Report(subscriber=task.subscriber, state="failed", error=str(error)), reports).tell()
         return EXIT_FAILED
     return 0
 
