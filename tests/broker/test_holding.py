@@ -137,3 +137,13 @@ def test_what_was_sent_and_settled_in_order_is_told_in_few_bytes() -> None:
     assert [record[2] for record in store.kept[before:] if record[0] == SETTLED] == list(range(1, 101))
     sent = [record[2:] for record in store.kept if record[0] == SENT]
     assert sent == [(number, number) for number in range(1, 101)]
+
+
+def test_what_can_not_be_kept_is_refused_and_counted() -> None:
+    store = SlowStore()
+    world = World(store)
+    publisher = connected(world, store, "p")
+    store.journal.is_failing = True
+    publisher.send(Publish("t", b"1", 1, packet_id=1), Publish("t", b"2", 2, packet_id=2), Publish("t", b"3"))
+    assert publisher.read() == [Puback(1, ReasonCode.QUOTA_EXCEEDED), Pubrec(2, ReasonCode.QUOTA_EXCEEDED)]
+    assert world.broker.hub.counters()["dropped_store_failing"] == 2

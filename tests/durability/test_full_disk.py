@@ -1,13 +1,16 @@
 """A broker whose disk is full: it refuses what it can't keep, serves what needs no disk, and recovers."""
 
 import os
+import resource
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from braidmq.store.log import path_of
 from braidmq.wire import (
     Connack,
     Packet,
@@ -78,7 +81,7 @@ def test_a_full_disk_is_told_to_publishers_and_nothing_acknowledged_is_lost(disk
         subscriber.close()
         observer.ask(Subscribe(1, (Subscription("live", 0),)), Suback)
         filler = disk / "filler"
-        acknowledged, refused = publish_until_refused(publisher, filler)
+        acknowledged, refused = publish_until_refused(publisher, partial(fill, filler))
         assert refused.reason == ReasonCode.QUOTA_EXCEEDED
         [answer] = publisher.ask(Publish("t", b"x", 2, packet_id=60_000), Pubrec)
         assert isinstance(answer, Pubrec)
@@ -108,12 +111,45 @@ def test_a_full_disk_is_told_to_publishers_and_nothing_acknowledged_is_lost(disk
         node.kill()
 
 
-def publish_until_refused(publisher: Talker, filler: Path) -> tuple[list[int], Puback]:
-    """Publish one by one; after some, something else fills the disk. What was accepted, and the refusal."""
+@pytest.mark.timeout(120)
+def test_a_file_that_may_not_grow_is_like_a_full_disk(tmp_path: Path) -> None:
+    """For those who may not mount anything: the limit is on the size of the broker's files."""
+    node = Node(tmp_path / "data")
+    pid = node.broker.process.pid
+    subscriber, publisher = connected(node, "subscriber"), connected(node, "publisher", Properties())
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    try:
+        subscriber.ask(Subscribe(1, (Subscription("t", 1),)), Suback)
+        subscriber.close()
+        newest = path_of(tmp_path / "data", 1)
+        acknowledged, refused = publish_until_refused(
+            publisher,
+            lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, (newest.stat().st_size + 20, hard)),
+        )
+        assert refused.reason == ReasonCode.QUOTA_EXCEEDED
+        assert f"{newest}: can't be written: File too large" in node.broker.log()
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+        held = Puback(refused.packet_id - 1)
+        assert run([publisher], lambda: held in publisher.packets or held.packet_id in acknowledged)
+        acknowledged = [*dict.fromkeys([*acknowledged, held.packet_id])]
+        while not accepted(publisher, 50_000):
+            pass
+        node.restart()
+        subscriber.connect(node.port)
+        assert run([subscriber], lambda: payloads(subscriber)[-1:] == [b"50000"])
+        assert payloads(subscriber) == [str(number).encode() for number in [*acknowledged, 50_000]]
+    finally:
+        for talker in (subscriber, publisher):
+            talker.close()
+        node.kill()
+
+
+def publish_until_refused(publisher: Talker, block: Callable[[], object]) -> tuple[list[int], Puback]:
+    """Publish one by one; after some, `block` makes it impossible. What was accepted, and the refusal."""
     acknowledged: list[int] = []
     for number in range(1, 20_000):
         if number == 20:
-            fill(filler)
+            block()
         publisher.send(Publish("t", str(number).encode(), 1, packet_id=number))
         answered = run(
             [publisher], lambda: any(p.packet_id == number for p in answers(publisher)), 20  # noqa: B023

@@ -2,9 +2,12 @@
 
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -100,6 +103,66 @@ def test_a_crash_while_writing_leaves_what_was_kept(
         assert found_in(before) == expected[0]
         cut_newest(after, before, share)
         assert found_in(after) in expected
+
+
+class Crashes:
+    """Takes an image of a directory with every half of a write, and before and after every removal."""
+
+    def __init__(self, directory: Path, images: Path) -> None:
+        self.directory = directory
+        self.images = images
+        self.taken: list[tuple[Path, int]] = []  # with how many turns had been kept for sure
+        self.kept = 0
+        self._lock = threading.RLock()
+        self._pwrite, self._unlink = os.pwrite, Path.unlink
+
+    def take(self) -> None:
+        with self._lock:
+            number = len(self.taken)
+            self.taken.append((image(self.directory, self.images / str(number)), self.kept))
+
+    def pwrite(self, descriptor: int, data: memoryview, offset: int) -> int:
+        with self._lock:
+            written = self._pwrite(descriptor, data[: (len(data) + 1) // 2], offset)
+            self.take()
+            return written
+
+    def unlink(self, path: Path, missing_ok: bool = False) -> None:
+        with self._lock:
+            self.take()
+            self._unlink(path, missing_ok)
+            self.take()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "pwrite", self.pwrite)
+            patch.setattr(Path, "unlink", lambda path, missing_ok=False: self.unlink(path, missing_ok))
+            yield
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(turns, st.integers(100, 600))
+def test_a_crash_at_any_step_of_writing_checkpointing_and_removing(
+    played: list[list[Record]], file_bytes: int
+) -> None:
+    with quick_directory() as name:
+        root = Path(name)
+        keeper = Keeper(root / "data", file_bytes=file_bytes)
+        keeper.store.flush()
+        live = State()
+        keeper.store.checkpoint_from(lambda: living_of(live))
+        crashes = Crashes(root / "data", root)
+        with crashes.watching():
+            for turn in played:
+                live.apply(turn)
+                keeper.keep(turn)
+                keeper.store.flush()
+                crashes.kept += 1
+        keeper.close()
+        expected = [plain_state(replayed(played[:end])) for end in range(len(played) + 1)]
+        for taken, kept in crashes.taken:
+            assert found_in(taken) in expected[kept : kept + 2]
 
 
 def cut_newest(after: Path, before: Path, share: float) -> None:

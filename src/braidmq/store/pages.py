@@ -24,7 +24,7 @@ from braidmq.store.encoding import Encoder
 from braidmq.store.log import FRAME, frame_at, frame_head
 from braidmq.store.records import Record
 from braidmq.store.state import Page, SavedSession, State
-from braidmq.store.writer import sync_directory
+from braidmq.store.writer import sync_directory, write_all
 
 NAME: Final = re.compile(r"page-(\d{10})\.braid")
 FILE_BYTES: Final = 16 * 1024 * 1024
@@ -165,11 +165,7 @@ class PageFiles:
         path, is_new = path_of(self._directory, number), offset == 0
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            rest = memoryview(data)
-            while rest:
-                written = os.pwrite(descriptor, rest, offset)
-                offset += written
-                rest = rest[written:]
+            write_all(descriptor, data, offset)
             if self._syncs:
                 os.fdatasync(descriptor)
                 if is_new:

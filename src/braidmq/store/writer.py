@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from braidmq.store.log import frame_head, header, numbers_in, path_of
+from braidmq.store.log import HEADER, frame_head, header, numbers_in, path_of
 
 RETRY_S: Final = 0.25
 
@@ -129,15 +129,10 @@ class LogWriter:
             self._on_kept(reports)
 
     def _append(self, data: bytes) -> None:
-        rest = memoryview(data)
-        offset = self._offset
-        while rest:
-            written = os.pwrite(self._descriptor, rest, offset)
-            offset += written
-            rest = rest[written:]
+        write_all(self._descriptor, data, self._offset)
         if self._syncs and data:
             os.fdatasync(self._descriptor)
-        self._offset = offset
+        self._offset += len(data)
 
     def _insist(self, action: Callable[[], None]) -> bool:
         """Do it until it works; False if the store is closed before."""
@@ -168,7 +163,7 @@ class LogWriter:
         path = path_of(self._directory, number)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            written = os.pwrite(descriptor, header(number, oldest), 0)
+            write_all(descriptor, header(number, oldest), 0)
             if self._syncs:
                 os.fdatasync(descriptor)
                 sync_directory(self._directory)
@@ -177,7 +172,7 @@ class LogWriter:
             raise
         if self._descriptor >= 0:
             os.close(self._descriptor)
-        self._path, self._descriptor, self._offset = path, descriptor, written
+        self._path, self._descriptor, self._offset = path, descriptor, HEADER.size
 
     # ---- removing what is no longer needed -----------------------------------------------------------
 
@@ -201,6 +196,15 @@ class LogWriter:
                 path_of(self._directory, unneeded).unlink()
         except OSError as error:
             self._tell(f"{self._directory}: old logs can't be removed: {error}")
+
+
+def write_all(descriptor: int, data: bytes, offset: int) -> None:
+    """Write all of it; a disk that is nearly full may take less at a time."""
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(descriptor, rest, offset)
+        offset += written
+        rest = rest[written:]
 
 
 def sync_file(path: Path) -> None:
