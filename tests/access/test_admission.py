@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from braidmq.access.passwords import PasswordCheck, PasswordHash, hash_password
-from braidmq.access.verdicts import Admitted
+from braidmq.access.verdicts import Admitted, Claim, Slow
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.rights import replace_gate
+from braidmq.net.callout import HttpCallout
+from braidmq.net.plugins import Guarded
 from braidmq.scram import METHOD, make_credential
 from braidmq.wire import V5, V311, Auth, Connack, Connect, Disconnect, Properties, Publish, Will
 from tests.access.test_gate import Late, Patient, Quick
@@ -68,6 +70,19 @@ def test_a_scram_user_stays_while_the_verifier_is_the_same() -> None:
     assert client.expect(Disconnect).reason == 0x87
 
 
+def test_a_scram_login_that_was_begun_before_a_reload_counts_no_more() -> None:
+    anna = make_credential("pencil", b"a salt", 4096)
+    world = World(gate=BuiltInGate({"anna": anna}, allow_anonymous=False))
+    client, scram = world.open(), Scram("anna", "pencil")
+    first = Properties(authentication_method=METHOD, authentication_data=scram.first())
+    client.send(Connect("c", properties=first))
+    challenge = client.expect(Auth).properties.authentication_data
+    replace_gate(world.broker, BuiltInGate({"bob": anna}, allow_anonymous=False))
+    final = Properties(authentication_method=METHOD, authentication_data=scram.final(challenge))
+    client.send(Auth(0x18, final))
+    assert client.expect(Connack).reason == 0x87
+
+
 def test_a_client_is_sent_away_when_its_token_expires() -> None:
     world = World(gate=BuiltInGate(authenticators=[Quick(Admitted("ada", lasts_s=30.0))]))
     client, other = come_in(world, "ada"), world.connect("other")
@@ -99,3 +114,40 @@ def test_a_decision_of_the_old_gate_counts_no_more() -> None:
     patient.work()
     assert client.expect(Connack).reason == 0x87
     assert client.is_closed
+
+
+class Yes:
+    """A policy that lets everybody in, at once or not."""
+
+    def __init__(self, *, is_slow: bool) -> None:
+        self._is_slow = is_slow
+
+    def judge(self, claim: Claim) -> Admitted | Slow:
+        return Slow(lambda: Admitted("guest")) if self._is_slow else Admitted("guest")
+
+    def may(self, action: str, user: str | None, client_id: str, topic: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_whom_a_policy_let_in_stays_while_that_policy_is_there(is_slow: bool) -> None:
+    def gate_with(name: str) -> BuiltInGate:
+        return BuiltInGate(policies=[Guarded(name, Yes(is_slow=is_slow))], allow_anonymous=False)
+
+    world = World(gate=gate_with("one"))
+    guest = world.open()
+    guest.send(Connect("guest"))
+    assert guest.expect(Connack).reason == 0
+    replace_gate(world.broker, gate_with("one"))
+    assert not guest.is_closed
+    replace_gate(world.broker, gate_with("other"))
+    assert guest.expect(Disconnect).reason == 0x87
+
+
+def test_whom_a_service_or_a_certificate_let_in_is_not_asked_for_again() -> None:
+    asking = BuiltInGate(authenticators=[HttpCallout("https://auth.example", 1.0)], allow_anonymous=False)
+    by_service, by_certificate = Admitted("ada", grounds=("http",)), Admitted("ada", grounds=("certificate",))
+    assert asking.still_admits(by_service)
+    assert not gate(ada=ADA).still_admits(by_service)
+    assert gate(ada=ADA).still_admits(by_certificate)
+    assert not gate(ada=ADA).still_admits(Admitted("ada"))

@@ -63,3 +63,13 @@ def test_a_small_route_cache_costs_time_and_never_a_message(cache_max: int) -> N
     reader.subscribe("t/3/x", qos=0)
     writer.send(Publish("t/3/x", b"99"))
     assert reader.payloads() == [b"99"]
+
+
+def test_who_comes_when_all_seats_are_taken_is_told_and_counted() -> None:
+    world = World(connections_max=1)
+    world.connect("first")
+    assert not world.broker.has_room()
+    late = world.open()
+    late.send(Connect("late"))
+    assert late.expect(Connack).reason == 0x89
+    assert world.broker.refused_connections == 2

@@ -167,6 +167,8 @@ class Connection(Lane):
         """Go on as the gate has decided, in the first authentication or a later one."""
         match verdict:
             case Admitted():
+                if not self.broker.gate.still_admits(verdict):  # decided by what a reload has replaced
+                    raise ProtocolError(ReasonCode.NOT_AUTHORIZED, NO_LONGER)
                 if self.state is State.OPEN:
                     self._readmitted(verdict)
                 else:
@@ -192,8 +194,6 @@ class Connection(Lane):
         self._awaits_verdict = False
         if self.state is State.CLOSED:
             return
-        if isinstance(verdict, Admitted) and not self.broker.gate.still_admits(verdict):
-            verdict = Refused(ReasonCode.NOT_AUTHORIZED, NO_LONGER)  # decided by what a reload has replaced
         try:
             self._judge(verdict)
         except ProtocolError as error:
