@@ -19,9 +19,9 @@ from tests.spark.query import (
 )
 from tests.spark.waiting import wait_for
 
-ROUNDS = 3
+ROUNDS = 2
 EACH = 3_000
-SPARK_WAIT_S = 200.0  # a JVM takes its time on a busy machine
+SPARK_WAIT_S = 300.0  # a JVM takes its time on a busy machine
 
 
 @pytest.fixture(params=["braidmq", "mosquitto"])
@@ -73,7 +73,7 @@ def test_every_acknowledged_message_is_read_exactly_once(
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_spark_reads_every_message_once_whatever_is_killed(tmp_path: Path) -> None:
     if not java_is_there():
         pytest.skip("no Java runtime, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)")

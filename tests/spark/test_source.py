@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from braidmq.spark._columns import ColumnBuilder, identify
 from braidmq.spark.segments import pack
 from braidmq.spark.wal import SegmentWriter, Wal
 from braidmq.wire import Properties, Publish
+from tests.spark.connect_query import MESSAGES
 from tests.spark.messages import batch_of
 from tests.spark.waiting import wait_for
 
@@ -150,3 +153,10 @@ def test_a_wrong_option_is_refused_by_name_before_anything_starts(
     with pytest.raises(Exception, match=re.escape(named)):
         topics.stream(spark, **change).writeStream.format("noop").start().awaitTermination()
     assert not (topics.folder / "wal").exists()
+
+
+@pytest.mark.timeout(300)
+def test_it_works_over_spark_connect(spark: SparkSession, address: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.spark.connect_query", address, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert f"received {list(range(MESSAGES))}" in done.stdout, done.stderr[-2_000:]

@@ -217,6 +217,7 @@ class Receiver:
         self._report.redelivered += int(marked)
         if repeats is not None:
             self._report.repeats += int(repeats.sum())
+        self._report.last_message_at = time.time()
         builder.add(batch, time.time_ns() // 1000, identity, repeats)
         self._last_message_at = time.monotonic()
 
@@ -268,7 +269,6 @@ class Receiver:
         report.wal_bytes = self._writer.size_bytes
         report.next_offset = self._writer.next
         report.dedup_sound = self._filter is None or self._filter.sound
-        report.last_message_at = time.time() - (time.monotonic() - self._last_message_at)
         state = "receiving" if client.connected else "connecting"
         if state != report.state:
             self._reporter.tell(state=state)
