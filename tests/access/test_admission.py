@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from braidmq.access.passwords import PasswordCheck, PasswordHash, hash_password
-from braidmq.access.verdicts import Admitted, Claim, Slow
+from braidmq.access.verdicts import Admitted, Claim, Refused, Slow
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.rights import replace_gate
 from braidmq.net.callout import HttpCallout
@@ -142,6 +142,33 @@ def test_whom_a_policy_let_in_stays_while_that_policy_is_there(is_slow: bool) ->
     assert not guest.is_closed
     replace_gate(world.broker, gate_with("other"))
     assert guest.expect(Disconnect).reason == 0x87
+
+
+class Object(Yes):
+    """A policy that objects to one client id."""
+
+    def judge(self, claim: Claim) -> Any:
+        assert claim.proven_user == "anna"
+        refused = Refused(0x8A, "banned") if claim.client_id == "banned" else Admitted("somebody else")
+        return Slow(lambda: refused) if self._is_slow else refused
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+@pytest.mark.parametrize(("client_id", "reason"), [("fine", 0), ("banned", 0x8A)])
+def test_a_policy_may_object_to_a_scram_login(client_id: str, reason: int, is_slow: bool) -> None:
+    users = {"anna": make_credential("pencil", b"a salt", 4096)}
+    world = World(gate=BuiltInGate(users, policies=[Guarded("p", Object(is_slow=is_slow))]))
+    client, scram = world.open(), Scram("anna", "pencil")
+    first = Properties(authentication_method=METHOD, authentication_data=scram.first())
+    client.send(Connect(client_id, properties=first))
+    challenge = client.expect(Auth).properties.authentication_data
+    final = Properties(authentication_method=METHOD, authentication_data=scram.final(challenge))
+    client.send(Auth(0x18, final))
+    answer = client.expect(Connack)
+    assert answer.reason == reason
+    if reason == 0:
+        assert scram.proves(answer.properties.authentication_data)
+        assert client.connection.user == "anna"
 
 
 def test_whom_a_service_or_a_certificate_let_in_is_not_asked_for_again() -> None:

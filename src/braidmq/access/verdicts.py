@@ -20,12 +20,12 @@ class Claim(msgspec.Struct, frozen=True):
     username: str | None
     password: bytes | None
     peer: str
-    certified_user: str | None = None  # whom its verified TLS certificate names
+    proven_user: str | None = None  # whom a TLS certificate or SCRAM has shown it to be
 
     @property
     def is_empty(self) -> bool:
-        """Whether the client says nothing about itself."""
-        return self.username is None and self.password is None
+        """Whether nothing is known about the client."""
+        return self.username is None and self.password is None and self.proven_user is None
 
 
 class Admitted(msgspec.Struct, frozen=True):

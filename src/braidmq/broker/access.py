@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
+import msgspec
+
 from braidmq.access.policy import Action, Policy
 from braidmq.access.rules import Rules
 from braidmq.access.verdicts import (
@@ -40,7 +42,7 @@ class Gate(Protocol):
     def admit(self, connect: Connect, visitor: Visitor) -> Verdict:
         """Judge a CONNECT without an authentication method."""
 
-    def exchange(self, method: str) -> Exchange | None:
+    def exchange(self, method: str, connect: Connect, visitor: Visitor) -> Exchange | None:
         """Begin an enhanced authentication; None if the method isn't offered."""
 
     def still_admits(self, admitted: Admitted) -> bool:
@@ -71,6 +73,56 @@ class ScramExchange:
             return Refused(ReasonCode.NOT_AUTHORIZED, str(error))
         user = self._server.username
         return Admitted(user, final, grounds=(METHOD, self._users.get(user)))
+
+
+class _Objection:
+    """A policy that is only asked whether it objects: who the client is, is settled."""
+
+    def __init__(self, policy: "PolicyJudge") -> None:
+        self._policy = policy
+
+    def judge(self, claim: Claim) -> Refused | Slow | None:
+        found = self._policy.judge(claim)
+        if isinstance(found, Slow):
+            work = found.work
+            return Slow(lambda: _refusal(work()))
+        return _refusal(found)
+
+    def still_holds(self, admitted: Admitted) -> bool:
+        return False
+
+
+def _refusal(found: Admitted | Refused | None) -> Refused | None:
+    return found if isinstance(found, Refused) else None
+
+
+class _Settled:
+    """Says what was found out before."""
+
+    def __init__(self, verdict: Admitted) -> None:
+        self._verdict = verdict
+
+    def judge(self, claim: Claim) -> Admitted:
+        return self._verdict
+
+    def still_holds(self, admitted: Admitted) -> bool:
+        return False
+
+
+class _PolicedExchange:
+    """An exchange at whose end the policies may object."""
+
+    def __init__(self, exchange: Exchange, policies: Sequence["PolicyJudge"], claim: Claim) -> None:
+        self._exchange = exchange
+        self._objections = [_Objection(policy) for policy in policies]
+        self._claim = claim
+
+    def step(self, data: bytes | None) -> Verdict:
+        verdict = self._exchange.step(data)
+        if not isinstance(verdict, Admitted):
+            return verdict
+        claim = msgspec.structs.replace(self._claim, proven_user=verdict.user)
+        return _ask((*self._objections, _Settled(verdict)), claim)
 
 
 def _ask(authenticators: Sequence[Authenticator], claim: Claim) -> Admitted | Refused | Pending:
@@ -105,7 +157,7 @@ class _Certificate:
     """Lets in whom a client certificate names: the handshake has verified it."""
 
     def judge(self, claim: Claim) -> Admitted:
-        return Admitted(claim.certified_user, grounds=CERTIFICATE)
+        return Admitted(claim.proven_user, grounds=CERTIFICATE)
 
     def still_holds(self, admitted: Admitted) -> bool:
         return admitted.grounds == CERTIFICATE
@@ -131,7 +183,7 @@ class BuiltInGate:
 
     Policies are asked first, about everybody. Then a client certificate is enough; else the authenticators
     are asked in turn, until one decides. A client that claims nothing is anonymous. Users with a SCRAM
-    credential come in by SCRAM-SHA-256, of which policies hear nothing.
+    credential come in by SCRAM-SHA-256, if no policy objects.
     """
 
     def __init__(
@@ -162,16 +214,18 @@ class BuiltInGate:
 
     def _judges_of(self, claim: Claim) -> Sequence[Authenticator]:
         """Who decides about a client that no policy decides about."""
-        if claim.certified_user is not None:
+        if claim.proven_user is not None:
             return (self._certificate,)
         if claim.is_empty or not (self._authenticators or self._policies):
             return (self._anonymous,)
         return self._authenticators
 
-    def exchange(self, method: str) -> Exchange | None:
+    def exchange(self, method: str, connect: Connect, visitor: Visitor) -> Exchange | None:
         if method != METHOD or not self._users:
             return None
-        return ScramExchange(self._users, self._make_nonce(), self._decoy_key)
+        scram = ScramExchange(self._users, self._make_nonce(), self._decoy_key)
+        claim = Claim(connect.client_id, connect.username, connect.password, visitor.peer)
+        return _PolicedExchange(scram, self._policies, claim)
 
     def still_admits(self, admitted: Admitted) -> bool:
         if admitted.grounds[:1] == (METHOD,) and admitted.user is not None:

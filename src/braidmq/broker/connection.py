@@ -150,7 +150,7 @@ class Connection(Lane):
         if method is None:
             self._judge(self.broker.gate.admit(packet, self.visitor))
             return
-        self.exchange = self.broker.gate.exchange(method)
+        self.exchange = self.broker.gate.exchange(method, packet, self.visitor)
         if self.exchange is None:
             raise ProtocolError(ReasonCode.BAD_AUTHENTICATION_METHOD, f"no authentication method {method!r}")
         self._judge(self.exchange.step(packet.properties.authentication_data))
@@ -212,7 +212,8 @@ class Connection(Lane):
         if packet.properties.authentication_method != self.connect.properties.authentication_method:
             raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "AUTH changes the method")  # [MQTT-4.12.0-5]
         if packet.reason == ReasonCode.RE_AUTHENTICATE and self.state is State.OPEN:
-            self.exchange = self.broker.gate.exchange(packet.properties.authentication_method or "")
+            method = packet.properties.authentication_method or ""
+            self.exchange = self.broker.gate.exchange(method, self.connect, self.visitor)
         elif packet.reason != ReasonCode.CONTINUE_AUTHENTICATION:
             raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "AUTH has a reason that only a server gives")
         if self.exchange is None:
