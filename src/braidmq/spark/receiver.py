@@ -185,7 +185,7 @@ class Receiver:
     def _collect(self, client: BlockingClient) -> None:
         if client.session.connections != self._settled:
             self._settle(client)
-        if self._is_full():
+        if self._is_full(client):
             self._stopping.wait(FULL_POLL_S)
             return
         builder, batches, messages = ColumnBuilder(), [], 0
@@ -251,14 +251,18 @@ class Receiver:
         for batch in batches:
             batch.ack()
 
-    def _is_full(self) -> bool:
-        """While the log is full nothing is read; then the receive maximum holds the broker back."""
+    def _is_full(self, client: BlockingClient) -> bool:
+        """While the log is full nothing is read: the receive maximum holds the broker back.
+
+        A broker that asks for it is told that we have no room, so that others get more.
+        """
         full = (
             self._writer.size_bytes > self._task.wal_bytes_max
             and self._writer.measure() > self._task.wal_bytes_max
         )
         if full != (self._report.state == "full"):
             self._reporter.tell(state="full" if full else "receiving")
+            client.report(self._task.receive_maximum if full else None)
         return full
 
     def _tell(self, client: BlockingClient) -> None:
