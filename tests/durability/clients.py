@@ -26,6 +26,7 @@ from braidmq.wire import (
 
 FOR_EVER = Properties(session_expiry_s=0xFFFFFFFF, receive_maximum=50)
 TICK_S = 0.05
+PAYLOAD_BYTES = 500  # a number and spaces; enough of them take more memory than they may
 
 
 class Wire:
@@ -122,7 +123,8 @@ class Publisher(Wire):
             self.next_number += 1
 
     def publish(self, packet_id: int, number: int, *, dup: bool) -> None:
-        self.send(Publish(self.topic, str(number).encode(), self.qos, self.retain, dup, packet_id))
+        payload = f"{number:<{PAYLOAD_BYTES}}".encode()
+        self.send(Publish(self.topic, payload, self.qos, self.retain, dup, packet_id))
 
     def on_packet(self, packet: Packet) -> None:
         if isinstance(packet, Puback):

@@ -63,8 +63,11 @@ def first_times(seen: list[int]) -> list[int]:
 
 @pytest.mark.timeout(120 + 20 * ROUNDS)
 @pytest.mark.parametrize("durability", ["process", "fsync"])
-def test_nothing_acknowledged_is_lost_or_doubled(data: Path, durability: str) -> None:
+def test_nothing_acknowledged_is_lost_or_doubled(
+    data: Path, durability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = random.Random(SEED)
+    monkeypatch.setenv("BRAIDMQ_STORE_QUEUE_MEMORY_BYTES_MAX", "1048576")  # the sleeper's wait on disk
     node = Node(data, "--durability", durability)
     one, two = Publisher("one", 1, "load/1"), Publisher("two", 2, "load/2")
     keeper = Publisher("keeper", 1, "kept/value", window=1, retain=True)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.broker import Broker
-from braidmq.broker.restoring import restore
+from braidmq.broker.restoring import living, restore
 from braidmq.errors import StoreError
 from braidmq.limits import Limits
 from braidmq.store.pages import numbers_in, path_of
@@ -96,12 +96,14 @@ def away(world: World, client_id: str, filter: str = "t/#") -> None:
     client.vanish()
 
 
-def publish(world: World, count: int, *, payload_bytes: int = 100, expiry_s: int | None = None) -> None:
+def publish(
+    world: World, count: int, *, topic: str = "t/x", payload_bytes: int = 100, expiry_s: int | None = None
+) -> None:
     publisher = world.connect(f"publisher-{world.now}", clean_start=True)
     properties = Properties(message_expiry_s=expiry_s)
     for number in range(count):
         payload = b"%08d" % number + bytes(payload_bytes)
-        publisher.send(Publish("t/x", payload, 1, packet_id=number % 60_000 + 1, properties=properties))
+        publisher.send(Publish(topic, payload, 1, packet_id=number % 60_000 + 1, properties=properties))
     publisher.vanish()
 
 
@@ -174,6 +176,28 @@ def test_files_go_when_nothing_in_them_is_needed(world: World, store: PagingStor
     drained(world, store, "s")
     world.pass_time(0)
     assert len(numbers_in(store.directory)) <= 1
+
+
+def test_those_who_never_come_back_do_not_keep_what_others_have_fetched(tmp_path: Path) -> None:
+    store = PagingStore(tmp_path, file_bytes=100_000)
+    world = World(store)
+    away(world, "never", "t/never")
+    away(world, "s")
+    for _ in range(20):  # a little for one and much for the other in every file
+        publish(world, 2, topic="t/never")
+        publish(world, 500)
+    before = len(numbers_in(tmp_path))
+    assert drained(world, store, "s")
+    world.pass_time(0)
+    assert len(numbers_in(tmp_path)) > before // 2
+    for part in living(world.broker):  # as a checkpoint does
+        world.store.commit(store.journal.encode(part), lambda: None)
+    settle(world.broker, store)
+    assert len(numbers_in(tmp_path)) <= 2
+    world.broker.sessions["never"].check()
+    again, second = restarted(store, world.now)
+    world.broker, world.store = again, second
+    assert drained(world, second, "never") == [0, 1] * 20
 
 
 def test_expired_messages_are_not_sent_when_they_come_back(world: World, store: PagingStore) -> None:

@@ -67,7 +67,7 @@ cdef class Pager:
             self.page_out_some(session, backlog, ring)
         return 0
 
-    cdef bint page_out_some(self, Session session, Backlog backlog, Ring ring) except -1:
+    cdef int page_out_some(self, Session session, Backlog backlog, Ring ring) except -1:
         """Make one page of the oldest deliveries in the ring."""
         cdef Named named = Named(0, 0)
         cdef Page page
@@ -85,9 +85,7 @@ cdef class Pager:
             backlog.take_first(ring)
         page.file, page.offset, page.size = self.pages.write(self.encoder.take())
         backlog.add_page(page)
-        self.hub.journal.append((PAGED, session.client_id, page.first, page.last, page.cost, page.file, page.offset,
-                                 page.size, page.count))
-        return True
+        return self.note_page(session, &page)
 
     # ---- in ------------------------------------------------------------------------------------------
 
@@ -112,7 +110,7 @@ cdef class Pager:
         if session.outlet is None or page.file != file or page.offset != offset:
             return  # it goes on with the next connection
         backlog.remove_page()
-        self.pages.free(file)
+        self.pages.free(file, page.size)
         session.queue_bytes -= page.cost
         if session.is_remembered:
             self.hub.journal.append((UNPAGED, session.client_id))
@@ -147,8 +145,49 @@ cdef class Pager:
             session.queue_bytes += message.cost()
         return 0
 
+    # ---- in and out again ----------------------------------------------------------------------------
+
+    def tidy(self, Session session not None):
+        """Have those of a session's pages written anew that stand in files of which little is needed."""
+        cdef Backlog backlog = session.queue
+        cdef Py_ssize_t index
+        cdef Page page
+        if backlog is None:
+            return
+        for index in range(backlog.page_begin, backlog.page_end):
+            page = backlog.pages[index]
+            if self.pages.is_sparse(page.file):
+                self.pages.fetch(page.file, page.offset, page.size,
+                                 partial(self._fetched_to_tidy, session, backlog, page.file, page.offset))
+
+    def _fetched_to_tidy(self, Session session, Backlog backlog, unsigned int file, unsigned int offset, list records):
+        """Write a page anew, if it is still there and nobody is about to read it."""
+        cdef Py_ssize_t index = backlog.page_begin + backlog.is_fetching
+        if session.queue is not backlog or records is None or not session.is_remembered:
+            return
+        while index < backlog.page_end and (backlog.pages[index].file != file or backlog.pages[index].offset != offset):
+            index += 1
+        if index < backlog.page_end:
+            self.move_page(session, &backlog.pages[index], records)
+
+    cdef int move_page(self, Session session, Page* page, list records) except -1:
+        cdef Named named = Named(0, 0)
+        self.encoder.begin_file()
+        for _, _, sequence, message, qos, retain, identifiers, _ in records:
+            self.encoder.queued(session.client_id, &named, sequence, message, qos, retain, identifiers, None)
+        self.pages.free(page.file, page.size)
+        page.file, page.offset, page.size = self.pages.write(self.encoder.take())
+        return self.note_page(session, page)
+
+    cdef int note_page(self, Session session, Page* page) except -1:
+        self.hub.journal.append((PAGED, session.client_id, page.first, page.last, page.cost, page.file, page.offset,
+                                 page.size, page.count))
+        return 0
+
     def free(self, Session session not None):
         """The session's pages are no longer needed."""
         cdef Backlog backlog = session.queue
+        cdef Page page
         while backlog is not None and backlog.page_count():
-            self.pages.free(backlog.remove_page().file)
+            page = backlog.remove_page()
+            self.pages.free(page.file, page.size)

@@ -128,6 +128,8 @@ def living(broker: Broker) -> Iterator[list[Record]]:
             continue  # it has ended meanwhile, and that is on record
         if session.is_remembered:
             yield session_records(session)
+            if broker.hub.pager is not None:
+                broker.hub.pager.tidy(session)
         elif session.will is not None:
             yield _will_records(session)
     while part := list(islice(topics, RETAINED_SLICE)):

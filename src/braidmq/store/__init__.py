@@ -42,8 +42,11 @@ class Pages(Protocol):
     def fetch(self, file: int, offset: int, size: int, then: Callable[[list[Record] | None], None]) -> None:
         """Call `then` on the broker's thread, later, with what the page holds; None if it can't be read."""
 
-    def free(self, file: int) -> None:
+    def free(self, file: int, size: int) -> None:
         """A page of that file is not needed once the present turn is kept."""
+
+    def is_sparse(self, file: int) -> bool:
+        """Little of that file is still needed: pages in it had better be written anew."""
 
 
 class Store(Protocol):

@@ -7,7 +7,8 @@ file is removed after the turn in which the last of its pages was given up. What
 a file that nobody speaks of; the next start removes it. Files are never written again after a restart.
 
 Cost: about as much as the log, once when a delivery goes and once when it comes back. A file stays as long as
-one of its pages is needed.
+one of its pages is needed; with each checkpoint, pages in files of which little is needed are written anew.
+Bodies that only other pages refer to are not counted as needed: such a file may look emptier than it is.
 """
 
 import os
@@ -28,6 +29,7 @@ from braidmq.store.writer import sync_directory, write_all
 
 NAME: Final = re.compile(r"page-(\d{10})\.braid")
 FILE_BYTES: Final = 16 * 1024 * 1024
+SPARSE_SHARE: Final = 0.25  # of a file's bytes that are needed; below it they are written anew
 DECODED_PAGES_MAX: Final = 16  # at hand, since others refer to the bodies in them
 
 Then = Callable[[list[Record] | None], None]
@@ -76,7 +78,8 @@ class PageFiles:
         self._offset = 0
         self._unwritten: list[bytes] = []
         self._unwritten_from = 0
-        self._needed: Counter[int] = Counter()  # pages of each file
+        self._needed_bytes: Counter[int] = Counter()  # of pages, by file
+        self._file_bytes: dict[int, int] = {}  # of files that are finished
         self._given_up: list[int] = []  # files that go after the present turn
         self._decoded: dict[tuple[int, int], Decoder] = {}  # by file and offset; for the store's thread only
 
@@ -87,12 +90,14 @@ class PageFiles:
 
         Yields what an operator should know; pages that are lost are taken out of the state if `salvage`.
         """
-        sizes = {number: path_of(self._directory, number).stat().st_size
-                 for number in numbers_in(self._directory)}
+        sizes = self._file_bytes = {
+            number: path_of(self._directory, number).stat().st_size for number in numbers_in(self._directory)
+        }
         for client_id, session in state.sessions.items():
             yield from self._adopt_session(client_id, session, sizes, salvage)
-        for number in sizes.keys() - self._needed.keys():
+        for number in sizes.keys() - self._needed_bytes.keys():
             path_of(self._directory, number).unlink()
+            del sizes[number]
 
     def _adopt_session(
         self, client_id: str, session: SavedSession, sizes: dict[int, int], salvage: bool
@@ -101,7 +106,7 @@ class PageFiles:
             _, _, _, number, offset, size, count = page
             is_there = sizes.get(number, 0) >= offset + size
             if is_there and not (salvage and self._payload(page) is None):
-                self._needed[number] += 1
+                self._needed_bytes[number] += size
                 continue
             problem = f"{path_of(self._directory, number)}: {count} messages that wait for {client_id} are "
             if not salvage:
@@ -122,7 +127,7 @@ class PageFiles:
         place = (self._number, offset, size)
         self.encoder.placed(offset, size)
         self._unwritten += (frame_head(payload), payload)
-        self._needed[self._number] += 1
+        self._needed_bytes[self._number] += size
         self._offset += size
         if self._offset >= self._file_bytes_max:
             self._begin_file()
@@ -130,8 +135,9 @@ class PageFiles:
 
     def _begin_file(self) -> None:
         self.flush()
-        if not self._needed[self._number]:
-            self._given_up.append(self._number)
+        self._file_bytes[self._number] = self._offset
+        if not self._needed_bytes[self._number]:
+            self._give_up(self._number)
         self._number += 1
         self._offset = self._unwritten_from = 0
         self.encoder.forget_places()
@@ -147,11 +153,17 @@ class PageFiles:
         self.flush()
         self._run(partial(self._fetch, file, offset, size, then))
 
-    def free(self, file: int) -> None:
-        self._needed[file] -= 1
-        if not self._needed[file] and file != self._number:
-            del self._needed[file]
-            self._given_up.append(file)
+    def free(self, file: int, size: int) -> None:
+        self._needed_bytes[file] -= size
+        if not self._needed_bytes[file] and file != self._number:
+            self._give_up(file)
+
+    def _give_up(self, file: int) -> None:
+        del self._needed_bytes[file], self._file_bytes[file]
+        self._given_up.append(file)
+
+    def is_sparse(self, file: int) -> bool:
+        return self._needed_bytes[file] < self._file_bytes.get(file, 0) * SPARSE_SHARE
 
     def end_turn(self) -> None:
         """The turn is on its way to the log: remove, behind it, what it gave up."""

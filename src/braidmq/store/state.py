@@ -159,6 +159,8 @@ def _paged(session: SavedSession, *page: int) -> None:
     first, last, cost, file, offset, size, count = page
     for sequence in range(first, last + 1):
         session.deliveries.pop(sequence, None)
+    if session.pages and first <= session.pages[-1][0]:  # perhaps one that has moved
+        session.pages = [known for known in session.pages if known[0] != first]
     insort(session.pages, (first, last, cost, file, offset, size, count))
 
 
