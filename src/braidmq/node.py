@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,6 +23,7 @@ from braidmq.broker.events import Observer, Started, Stopped
 from braidmq.broker.message import Message
 from braidmq.broker.restoring import living, restore
 from braidmq.broker.rights import recheck, replace_gate
+from braidmq.broker.shared_groups import refuse_doubtful
 from braidmq.broker.system_topics import SystemTopics
 from braidmq.broker.wills import PendingWill
 from braidmq.config import Config, StoreConfig, refuse_contradictions
@@ -117,18 +119,23 @@ class Effective:
 
 
 def _reload(effective: Effective, read_again: Callable[[], Config], turn: Turn) -> None:
-    """Take over who may do what, and the certificates, as they are now. ConfigError: nothing has changed."""
+    """Take over who may do what, how shared groups choose, and the certificates, as they are now.
+
+    ConfigError: nothing has changed.
+    """
     config, fresh = effective.config, read_again()
     # The listeners stay as they are, so they must not become more open than their configuration allows.
     refuse_contradictions(msgspec.structs.replace(fresh, listeners=config.listeners))
     gate = make_gate(fresh)
+    refuse_doubtful(fresh.groups)
     for listener in (*config.listeners, *fresh.listeners):
         server_context(listener)  # refuses files that are doubtful
     effective.renew_certificates()
     turn.broker.hub.now = clock_s()
     replace_gate(turn.broker, gate)
+    turn.broker.groups.configure(fresh.groups)
     turn.finish()
-    effective.config = msgspec.structs.replace(config, auth=fresh.auth, acl=fresh.acl)
+    effective.config = msgspec.structs.replace(config, auth=fresh.auth, acl=fresh.acl, groups=fresh.groups)
     changed = [name for name in LATER_TABLES if getattr(fresh, name) != getattr(config, name)]
     log.info("reloaded", at_the_next_start=changed)
 
@@ -181,7 +188,9 @@ def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
     """The broker core that a configuration asks for, with what the store has kept."""
     gc.disable()  # a million messages come to be, and none of them goes
     state = store.load(Message, PendingWill)
-    broker = Broker(config.limits, store, gate, _client_id, _log_closed, _observer_failed)
+    broker = Broker(
+        config.limits, store, gate, _client_id, _log_closed, _observer_failed, config.groups, Random()
+    )
     restore(broker, state, clock_s())
     gc.enable()
     store.checkpoint_from(partial(living, broker))

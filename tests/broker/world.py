@@ -178,4 +178,6 @@ class World:
         """Assert the invariants of everything."""
         for session in self.broker.sessions.values():
             session.check()
+        for group in self.broker.groups:
+            group.check()
         self.broker.router.trie.check()

@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import msgspec
+
 import braidmq
-from braidmq.admin.views import Health, Published, PublishRequest
+from braidmq.admin.views import GroupChange, GroupChanged, Health, Published, PublishRequest
 from braidmq.broker.broker import Broker
 from braidmq.broker.census import Census, take_census
 from braidmq.broker.connection import Connection
+from braidmq.broker.group_state import state_of
 from braidmq.broker.message import Message
 from braidmq.broker.session import Session
 from braidmq.config import Config
-from braidmq.errors import ProtocolError
+from braidmq.errors import ConfigError, ProtocolError
 from braidmq.topics import validate_topic
 from braidmq.wire import ReasonCode
 
@@ -54,7 +57,7 @@ class Desk:
 
     @property
     def config(self) -> Config:
-        return self._config()
+        return msgspec.structs.replace(self._config(), groups=self.broker.groups.config)
 
     @contextmanager
     def turn(self) -> Iterator[Broker]:
@@ -101,6 +104,20 @@ class Desk:
         connection = self.connection(client_id)
         with self.turn():
             connection.end(ReasonCode.ADMINISTRATIVE_ACTION, "disconnected by an operator")
+
+    def change_group(self, name: str, change: GroupChange) -> GroupChanged:
+        """Give the groups of a name another policy until the configuration is read again."""
+        with self.turn() as broker:
+            try:
+                broker.groups.change_policy(name, change.filter, change.policy, change.options)
+            except ConfigError as error:
+                raise RefusedError(400, str(error)) from error
+            concerned = [
+                group
+                for group in broker.groups
+                if group.name == name and change.filter in (None, group.filter.decode())
+            ]
+            return GroupChanged([state_of(group, broker.hub.now) for group in concerned])
 
     async def publish(self, request: PublishRequest) -> Published:
         """Publish, and answer when what has to be kept is kept."""

@@ -12,7 +12,8 @@ from braidmq.admin.desk import Desk, RefusedError
 from braidmq.admin.paging import LIMIT_DEFAULT, LIMIT_MAX, cursor_of, parts_of, smallest
 from braidmq.admin.views import (
     ClientView,
-    GroupView,
+    GroupChange,
+    GroupChanged,
     Health,
     Kicked,
     Page,
@@ -23,13 +24,13 @@ from braidmq.admin.views import (
     SessionView,
     SubscriptionView,
     client_view,
-    group_view,
     readiness,
     retained_view,
     session_view,
     subscription_view,
 )
 from braidmq.broker.connection import Connection
+from braidmq.broker.group_state import GroupState, state_of
 from braidmq.config import without_secrets
 from braidmq.errors import ConfigError, ProtocolError
 from braidmq.topics import validate_filter
@@ -177,26 +178,17 @@ async def retained(call: Call) -> Page[RetainedView]:
     return Page(views, cursor_of(views[-1].topic) if len(found) > limit else None)
 
 
-async def groups(call: Call) -> Page[GroupView]:
-    known, trie = call.desk.broker.sessions, call.desk.broker.router.trie
-    after, limit = _after(call, 1), call.query["limit"]
-    names: set[str] = set()
+async def groups(call: Call) -> Page[GroupState]:
+    broker, limit, after = call.desk.broker, call.query["limit"], _after(call, 2)
+    known = {(group.name, group.filter.decode()): group for group in broker.groups}
+    found = await smallest(known, limit + 1, lambda key: after is None or list(key) > after)
+    with call.desk.turn():
+        views = [state_of(known[key], broker.hub.now) for key in found[:limit]]
+    return Page(views, cursor_of(*found[limit - 1]) if len(found) > limit else None)
 
-    def note_groups(client_id: str) -> bool:
-        session = known.get(client_id)
-        if session is not None:
-            names.update(filter for filter in session.subscriptions if filter.startswith("$share/"))
-        return False
 
-    await smallest(known, 0, note_groups)
-    found = sorted(name for name in names if after is None or name > after[0])[: limit + 1]
-    views = []
-    for name in found[:limit]:
-        _, group_name, filter = name.split("/", 2)
-        entry = trie.get(filter.encode())
-        if entry is not None and entry.groups and group_name in entry.groups:
-            views.append(group_view(entry.groups[group_name]))
-    return Page(views, cursor_of(found[limit - 1]) if len(found) > limit else None)
+async def change_group(call: Call) -> GroupChanged:
+    return call.desk.change_group(call.path["name"], call.body)
 
 
 async def publish(call: Call) -> Published:
@@ -235,7 +227,9 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/retained", "Retained messages, by topic", Page[RetainedView], retained,
              (*PAGED, FILTER, PAYLOAD), problems=(400,)),
     Endpoint("GET", "/groups", "Shared groups with the state of each member, by group and filter",
-             Page[GroupView], groups, PAGED, problems=(400,)),
+             Page[GroupState], groups, PAGED, problems=(400,)),
+    Endpoint("PUT", "/groups/{name}", "Give the shared groups of a name another policy, for the time being",
+             GroupChanged, change_group, body=GroupChange, problems=(400,)),
     Endpoint("POST", "/publish", "Publish a message; answered when it is kept", Published, publish,
              body=PublishRequest, problems=(400, 413, 503, 507)),
     Endpoint("GET", "/config", "The configuration in effect, without its secrets", dict[str, Any], config),

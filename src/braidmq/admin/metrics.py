@@ -3,7 +3,8 @@
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
@@ -12,10 +13,35 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 import braidmq
 from braidmq.admin.desk import Desk
 from braidmq.broker.census import Census
+from braidmq.broker.group_state import MS_PER_S, GroupState, MemberState, state_of
 from braidmq.broker.hub import DROP_NAMES
 
 LAG_PROBE_S: Final = 0.25
 LAG_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+GROUPS_SHOWN_MAX: Final = 100
+GROUP_MEMBERS_SHOWN_MAX: Final = 100
+GROUP_METRICS: Final[tuple[tuple[str, str, Callable[[GroupState], float]], ...]] = (
+    ("waiting_messages", "Messages that wait in a shared group", lambda group: group.waiting_messages),
+    ("waiting_bytes", "Bytes of messages that wait in a shared group", lambda group: group.waiting_bytes),
+    ("members", "Members of a shared group, connected or not", lambda group: group.member_count),
+)
+MEMBER_METRICS: Final[tuple[tuple[str, str, Callable[[MemberState], float | None]], ...]] = (
+    ("connected", "1 while a member is connected", lambda member: member.connected),
+    ("in_flight_messages", "Messages that a member has not acknowledged",
+     lambda member: member.in_flight_messages),
+    ("given_messages", "Messages that the group has given a member since it came",
+     lambda member: member.given_messages),
+    ("reported_queue", "Messages that wait at a member, as reported", lambda member: member.reported_queue),
+    ("service_seconds", "How long a member takes for a message", lambda member: _seconds(member.service_ms)),
+    ("expected_wait_seconds", "How long a message would wait at a member",
+     lambda member: _seconds(member.expected_wait_ms)),
+)
+
+
+def _seconds(time_ms: float | None) -> float | None:
+    return None if time_ms is None else time_ms / MS_PER_S
 
 
 class Metrics:
@@ -54,7 +80,9 @@ class Metrics:
         """What the registry asks for: the broker's numbers as of now."""
         yield InfoMetricFamily("braidmq_build", "The broker's version", {"version": braidmq.__version__})
         yield from self._counters()
+        yield from self._status_reports()
         yield from self._gauges()
+        yield from self._groups()
 
     def _counters(self) -> Iterator[Metric]:
         counts = self._desk.broker.hub.counters()
@@ -88,6 +116,39 @@ class Metrics:
             yield CounterMetricFamily(f"braidmq_{name}", what, count)
         collections = sum(generation["collections"] for generation in gc.get_stats())
         yield CounterMetricFamily("braidmq_gc_collections", "Runs of the garbage collector", collections)
+
+    def _groups(self) -> Iterator[Metric]:
+        """The first shared groups and members: there is a bound to how many series one broker may make."""
+        broker = self._desk.broker
+        states = [
+            state_of(group, broker.hub.now, GROUP_MEMBERS_SHOWN_MAX)
+            for group in islice(broker.groups, GROUPS_SHOWN_MAX)
+        ]
+        yield GaugeMetricFamily("braidmq_groups", "Shared groups", len(broker.groups))
+        for name, what, value_of in GROUP_METRICS:
+            family = GaugeMetricFamily(f"braidmq_group_{name}", what, labels=["group", "filter"])
+            for state in states:
+                family.add_metric([state.name, state.filter], value_of(state))
+            yield family
+        for name, what, of_member in MEMBER_METRICS:
+            labels = ["group", "filter", "client_id"]
+            family = GaugeMetricFamily(f"braidmq_group_member_{name}", what, labels=labels)
+            for state in states:
+                for member in state.members:
+                    value = of_member(member)
+                    if value is not None:
+                        family.add_metric([state.name, state.filter, member.client_id], value)
+            yield family
+
+    def _status_reports(self) -> Iterator[Metric]:
+        reports = self._desk.broker.status_reports
+        outcomes = CounterMetricFamily(
+            "braidmq_status_reports", "Status reports of clients, by what became of them", labels=["outcome"]
+        )
+        outcomes.add_metric(["taken"], reports.taken)
+        for fault, count in reports.faults.items():
+            outcomes.add_metric([fault], count)
+        yield outcomes
 
     def _gauges(self) -> Iterator[Metric]:
         broker, census = self._desk.broker, self._census

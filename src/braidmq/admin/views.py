@@ -4,19 +4,19 @@ The OpenAPI document is read off these definitions.
 """
 
 from math import inf
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from braidmq.broker.broker import Broker
 from braidmq.broker.connection import Connection
+from braidmq.broker.group_state import GroupState
 from braidmq.broker.message import Message
-from braidmq.broker.router import Group, Subscription
-from braidmq.broker.session import Session, Target
+from braidmq.broker.router import Subscription
+from braidmq.broker.session import Session
+from braidmq.config import PolicyName
 
 T = TypeVar("T")
-
-MEMBERS_SHOWN_MAX = 1_000
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -95,22 +95,21 @@ class RetainedView(msgspec.Struct, frozen=True):
     expires_in_s: float | None
 
 
-class MemberView(msgspec.Struct, frozen=True):
-    """A member of a shared group; `share` is the part of the group's messages that it may expect now."""
+class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another policy for the shared groups of a name; for the one with `filter` alone, if it is given.
 
-    client_id: str
-    connected: bool
-    qos: int
-    in_flight_messages: int
-    queued_messages: int
-    share: float
+    It holds until the configuration is read again or the broker stops.
+    """
+
+    policy: PolicyName
+    options: dict[str, Any] = {}
+    filter: str | None = None
 
 
-class GroupView(msgspec.Struct, frozen=True):
-    name: str
-    filter: str
-    member_count: int
-    members: list[MemberView]
+class GroupChanged(msgspec.Struct, frozen=True):
+    """The groups that a change concerns."""
+
+    groups: list[GroupState]
 
 
 class PublishRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,23 +191,4 @@ def retained_view(message: Message, now: float, *, with_payload: bool) -> Retain
         message.payload if with_payload else None,
         message.publisher,
         message.expires_at_s - now if message.expires_at_s else None,
-    )
-
-
-def group_view(group: Group) -> GroupView:
-    connected = sum(member.session.is_connected for member in group.members)
-    share = 1 / connected if connected else 0.0
-    shown = [_member_view(member, share) for member in group.members[:MEMBERS_SHOWN_MAX]]
-    return GroupView(group.name, group.filter.decode(), len(group.members), shown)
-
-
-def _member_view(member: Target, share: float) -> MemberView:
-    session = member.session
-    return MemberView(
-        session.client_id,
-        session.is_connected,
-        member.qos,
-        session.inflight.count,
-        session.queued,
-        share if session.is_connected else 0.0,
     )

@@ -7,6 +7,7 @@ simulator.
 
 from collections.abc import Callable
 from math import inf
+from random import Random
 from typing import Any, Final, Literal
 
 from braidmq.access.verdicts import Admitted, Refused
@@ -29,14 +30,18 @@ from braidmq.broker.retained import RetainedMessages
 from braidmq.broker.rights import recheck, replace_gate
 from braidmq.broker.router import Router
 from braidmq.broker.session import Session
+from braidmq.broker.shared_groups import SharedGroups
+from braidmq.broker.status_reports import StatusReports, agreed, declared_in, status_topic_of
 from braidmq.broker.timers import Timers
 from braidmq.broker.wills import pending_will
+from braidmq.config import GroupsConfig
 from braidmq.errors import ProtocolError
 from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
 from braidmq.store import Store
 from braidmq.store.records import AWAY, SESSION, SESSION_ENDED, WILL
 from braidmq.topics import validate_topic
 from braidmq.wire import V5, V31, V311, Connack, Connect, Packet, Properties, ReasonCode
+from braidmq.wire.pingreq import STATUS_BY_PUBLISH
 
 RETAINED_SWEEP_S: Final = 60.0
 
@@ -60,15 +65,21 @@ class Broker:
         make_client_id: Callable[[], str],
         on_closed: Callable[[Connection, str], None] = lambda connection, why: None,
         on_observer_failure: OnFailure = lambda observer, error: None,
+        groups: GroupsConfig | None = None,
+        rng: Random | None = None,
     ) -> None:
         self.limits = limits
         self.gate = gate
         self.hub = Hub(limits, store)
         self.audience = Audience(self.hub, on_observer_failure)
-        self.router = Router(self.hub)
+        self.timers = Timers()
+        # Policies that choose at random are the same in every run unless they are given another generator.
+        self.groups = SharedGroups(self.hub, self.timers, rng or Random(0), groups or GroupsConfig())
+        self.router = Router(self.hub, self.groups)
+        self.groups.on_gone(self.router.forget_group)
         if store.pages is not None:
             self.hub.pager = Pager(self.hub, self.router, store.pages)
-        self.timers = Timers()
+        self.status_reports = StatusReports()
         self.retained = RetainedMessages(self.hub)
         self.sessions: dict[str, Session] = {}
         self.connections: set[Connection] = set()
@@ -188,8 +199,18 @@ class Broker:
                     client_id=client_id, peer=connection.peer, user=connection.user, is_resumed=is_resumed
                 )
             )
+        self._listen_to_status(connection, session, packet)
         receive_maximum = packet.properties.receive_maximum or UINT16_CEILING
         session.attach(connection, min(receive_maximum, self.limits.inflight_max))
+
+    def _listen_to_status(self, connection: Connection, session: Session, packet: Connect) -> None:
+        """Take what the client says of itself as a member of shared groups, now and later."""
+        declared = session.declared = declared_in(packet)
+        if session.member is not None:
+            session.member.adopt(declared)
+        connection.expect_status(declared.status)
+        if declared.status == STATUS_BY_PUBLISH or self.groups.config.status_topic:
+            connection.status_topic = status_topic_of(session.client_id)
 
     def _session_for(self, client_id: str, packet: Connect, connection: Connection) -> tuple[Session, bool]:
         session = self.sessions.get(client_id)
@@ -239,6 +260,9 @@ class Broker:
         if granted_s == 0:
             self.remember(session, SESSION_ENDED)  # it ends with its connection, even if that is by a crash
         session.remember(granted_s > 0)
+        if granted_s == 0:
+            for group in session.groups:
+                group.lasts_no_longer(session)
         self.remember(session, SESSION, session.owner, session.expiry_s)
 
     def _keep_alive(self, packet: Connect) -> int:
@@ -267,6 +291,7 @@ class Broker:
             server_keep_alive_s=keep_alive_s if keep_alive_s != packet.keep_alive_s else None,
             authentication_method=packet.properties.authentication_method,
             authentication_data=authentication_data,
+            user_properties=agreed(declared_in(packet), self.groups.config.status_interval_ms),
         )
 
     # ---- going ---------------------------------------------------------------------------------------
@@ -341,8 +366,10 @@ class Broker:
         self.remember(session, SESSION_ENDED)
         if self.hub.audience is not None:
             self.hub.audience.tell(SessionEnded(client_id=session.client_id, why=why))
-        for message, target in session.abandon():
-            target.group.redeliver(message)
+        session.abandon()
+        for group in list(session.groups):
+            group.ended(session)
+        session.member = None
 
     # ---- the rest ------------------------------------------------------------------------------------
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from braidmq.access.verdicts import Admitted, Challenge, Pending, Refused, Verdict, Visitor
 from braidmq.broker.access import Exchange
+from braidmq.broker.bucket import Bucket
 from braidmq.broker.events import Authenticated, ConnectReceived, ConnectRefused
 from braidmq.broker.lane import Lane
 from braidmq.broker.message import Message
 from braidmq.broker.outlet import Outlet
+from braidmq.broker.status_reports import REPORTS_PER_S_MAX
 from braidmq.broker.subscribing import subscribe, unsubscribe
 from braidmq.broker.timers import Timer
 from braidmq.errors import ProtocolError
@@ -40,6 +42,7 @@ from braidmq.wire import (
     connect_answer_version,
     decode,
 )
+from braidmq.wire.pingreq import STATUS_BY_PING, decode_pingreq_body
 
 if TYPE_CHECKING:
     from braidmq.broker.broker import Broker
@@ -83,6 +86,8 @@ class Connection(Lane):
         self.exchange: Exchange | None = None
         self.user: str | None = None
         self.keep_alive_s = 0
+        self._pings_with_status = False
+        self._status_pace: Bucket | None = None
         self._pauses = 0
         self._is_throttled = False
         self._awaits_verdict = False
@@ -106,6 +111,9 @@ class Connection(Lane):
             assert isinstance(packet, Connect)
             self._connect(packet)
             return
+        if first >> 4 == PacketType.PINGREQ and body and self._pings_with_status:
+            self._ping_with_status(body)
+            return
         packet = decode(first, body, self.version)
         handler = HANDLERS[self.state].get(type(packet))
         if handler is None:
@@ -117,6 +125,22 @@ class Connection(Lane):
 
     def _ping(self, packet: Pingreq) -> None:
         self.send(Pingresp())
+
+    def expect_status(self, way: str | None) -> None:
+        """How the client will report its status, as agreed in CONNECT and CONNACK."""
+        self._pings_with_status = way == STATUS_BY_PING
+
+    def _ping_with_status(self, body: bytes) -> None:
+        pingreq = decode_pingreq_body(body)
+        if pingreq.payload:
+            self.take_status(pingreq.payload)
+        self.send(Pingresp())
+
+    def take_status(self, payload: bytes) -> None:
+        """The client has reported its status."""
+        if self._status_pace is None:
+            self._status_pace = Bucket(REPORTS_PER_S_MAX, self.hub.now)
+        self.broker.status_reports.take(self.session, payload, self._status_pace)
 
     def _disconnect(self, packet: Disconnect) -> None:
         expiry_s = packet.properties.session_expiry_s

@@ -10,9 +10,10 @@ cdef enum Drop:
     DROP_NOT_AUTHORIZED      # the publisher may not publish there
     DROP_SESSION_ENDED       # still queued when the session ended
     DROP_REJECTED            # the receiver answered with a reason of 0x80 or more
-    DROP_AWAY                # QoS 0, and the client is not connected
+    DROP_AWAY                # QoS 0, and the client (of a shared group: everybody) is not connected
     DROP_DAMAGED             # what the disk had of it can't be read
     DROP_STORE_FAILING       # QoS 1/2 or retained, and the store can't be written (the publisher is told 0x97)
+    DROP_GROUP_GONE          # it waited in a shared group whose last member has left
     DROP_KINDS
 
 

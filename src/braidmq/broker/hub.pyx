@@ -24,6 +24,7 @@ DROP_NAMES = (
     "away",
     "damaged",
     "store_failing",
+    "group_gone",
 )
 
 

@@ -1,7 +1,8 @@
+from braidmq.broker.groups cimport Group
 from braidmq.broker.incoming cimport Incoming
 from braidmq.broker.message cimport Message
 from braidmq.broker.outlet cimport Forwarded, Outlet
-from braidmq.broker.router cimport Fanout, Group, Router
+from braidmq.broker.router cimport Fanout, Router
 from braidmq.broker.session cimport Session, Target
 from braidmq.wire.buffer cimport ByteBuffer
 
@@ -25,6 +26,7 @@ cdef class Lane(Outlet):
     cdef public bint takes_fast_lane     # False makes every PUBLISH take the general way (for tests)
     cdef public double received_at_s     # when the client was last heard of
     cdef public Py_ssize_t input_bytes_max     # the largest packet accepted in this state
+    cdef public bytes status_topic       # where the client reports its status by PUBLISH; None: it doesn't
     cdef public dict rights              # topic -> may publish there; None when everybody may
     cdef ByteBuffer partial              # the beginning of a frame whose rest has yet to come
     cdef Py_ssize_t partial_frame_bytes  # how long that frame will be; 0 if its length is not yet known
@@ -44,6 +46,7 @@ cdef class Lane(Outlet):
     cdef int end_run(self) except -1
     cdef int forward_run(self, Target target) except -1
     cdef int share_run(self, Group group) except -1
+    cdef Message plain_message(self, const unsigned char* body, Py_ssize_t body_bytes)
     cdef int forward_frames(self, Target target, const unsigned char* frames, Py_ssize_t size, long long count,
                             Py_ssize_t largest_frame_bytes) except -1
     cdef bint acknowledged(self, unsigned char first, const unsigned char* body, Py_ssize_t body_bytes) except -1

@@ -15,16 +15,15 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
+from braidmq.broker.groups cimport Group
 from braidmq.broker.hub cimport (
     DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, WATCH_PACKETS, WATCH_PUBLISHED, Hub,
 )
 from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, translate_frames, uint16
 from braidmq.broker.message cimport Message, new_message
 from braidmq.broker.outlet cimport TAKEN_FULL, Forwarded, Outlet
-from braidmq.broker.router cimport (
-    ROUTED_FULL, ROUTED_MATCHED, ROUTED_REFUSED, Fanout, Group, Router,
-)
-from braidmq.broker.session cimport Session, Target
+from braidmq.broker.router cimport ROUTED_FULL, ROUTED_MATCHED, ROUTED_REFUSED, Fanout, Router
+from braidmq.broker.session cimport DELIVERED_FULL, Session, Target
 from braidmq.wire.buffer cimport ByteBuffer
 from braidmq.wire.scan cimport PublishScan, check_publish_properties, has_wildcard, read_varint, utf8_valid
 
@@ -102,6 +101,10 @@ cdef class Lane(Outlet):
     def may_publish(self, bytes topic):
         """Whether the client may publish to `topic`; asked once a topic while `rights` is a dict."""
         return True
+
+    def take_status(self, bytes payload):
+        """The client has reported its status by a PUBLISH."""
+        raise NotImplementedError
 
     def keep_retained(self, Message message):
         """Keep (or delete) a retained message; False if it can't be kept."""
@@ -307,6 +310,8 @@ cdef class Lane(Outlet):
             target = target.own
             if target is None:
                 return 0
+        if target.session.member is not None and target.session.outlet is not None:
+            target.session.member.sent_many(self.hub.now, self.run.count)
         return self.forward_frames(target, self.run.start, self.run.end - self.run.start, self.run.count,
                                    self.run.largest_frame_bytes)
 
@@ -315,21 +320,35 @@ cdef class Lane(Outlet):
         cdef unsigned int body_bytes = 0
         cdef Py_ssize_t frame_bytes
         cdef Target member
+        cdef bytes topic = None
+        cdef bint needs_topics = group.needs_topics()
         while frame < self.run.end:
             frame_bytes = 1 + read_varint(frame + 1, self.run.end - frame - 1, &body_bytes)
+            if needs_topics:
+                topic = PyBytes_FromStringAndSize(<char*>frame + frame_bytes + 2, uint16(frame + frame_bytes))
             frame_bytes += body_bytes
-            member = group.choose(0)
+            member = group.choose_qos0(self.session.client_id, topic)
             if member is not None:
                 self.forward_frames(member, frame, frame_bytes, 1, frame_bytes)
                 self.translated.release()
+            elif group.deliver(self.plain_message(frame + frame_bytes - body_bytes, body_bytes)) == DELIVERED_FULL:
+                self.full_outlet = group.full_outlet
             frame += frame_bytes
         return 0
+
+    cdef Message plain_message(self, const unsigned char* body, Py_ssize_t body_bytes):
+        """A frame of the run as a message."""
+        cdef Incoming incoming
+        read_publish(0x30, body, body_bytes, self.is_v5, &incoming)
+        return new_message(
+            PyBytes_FromStringAndSize(<char*>incoming.topic, incoming.topic_bytes),
+            PyBytes_FromStringAndSize(<char*>incoming.payload, incoming.payload_bytes),
+            b"", 0, False, 0.0, self.session.client_id)
 
     cdef int forward_frames(self, Target target, const unsigned char* frames, Py_ssize_t size, long long count,
                             Py_ssize_t largest_frame_bytes) except -1:
         cdef Outlet outlet = target.session.outlet
         cdef Forwarded forwarded
-        cdef Incoming incoming
         cdef Message message
         cdef const unsigned char* end = frames + size
         cdef unsigned int body_bytes = 0
@@ -350,11 +369,7 @@ cdef class Lane(Outlet):
             return 0
         while frames < end:
             frames += 1 + read_varint(frames + 1, end - frames - 1, &body_bytes)
-            read_publish(0x30, frames, body_bytes, self.is_v5, &incoming)
-            message = new_message(
-                PyBytes_FromStringAndSize(<char*>incoming.topic, incoming.topic_bytes),
-                PyBytes_FromStringAndSize(<char*>incoming.payload, incoming.payload_bytes),
-                b"", 0, False, 0.0, self.session.client_id)
+            message = self.plain_message(frames, body_bytes)
             if outlet.send_qos0(message, False, target.identifiers) == TAKEN_FULL:
                 self.full_outlet = outlet
             frames += body_bytes
@@ -480,6 +495,11 @@ cdef class Lane(Outlet):
         if PyBytes_AS_STRING(topic)[0] == DOLLAR and topic.startswith(b"$SYS/"):  # the broker's own
             self.hub.drop_message(DROP_NOT_AUTHORIZED, message, None)
             return False
+        if self.status_topic is not None and topic.startswith(b"$load/"):  # the broker's as well, one a client
+            if topic == self.status_topic:
+                return True
+            self.hub.drop_message(DROP_NOT_AUTHORIZED, message, None)
+            return False
         if self.rights is None:
             return True
         allowed = self.rights.get(topic)
@@ -542,6 +562,9 @@ cdef class Lane(Outlet):
     cdef int distribute(self, Message message) except -1:
         """Keep it if it is to be retained, and deliver it; the reason code for the publisher."""
         cdef int routed
+        if self.status_topic is not None and message.topic == self.status_topic:
+            self.take_status(message.payload)
+            return 0
         if message.qos and self.hub.is_failing():
             self.hub.drop_message(DROP_STORE_FAILING, message, None)
             return QUOTA_EXCEEDED

@@ -40,8 +40,11 @@ cdef class Outlet:
     cdef inline Py_ssize_t pending_bytes(self) noexcept:
         return self.out.size() + self.backlog_bytes
 
+    cdef inline Py_ssize_t waiting_bytes(self) noexcept:
+        return self.out.size() + self.held.size() + self.promised.size() + self.backlog_bytes
+
     cdef inline bint has_room(self) noexcept:
-        return self.out.size() + self.held.size() + self.promised.size() + self.backlog_bytes < self.hub.output_bytes_max
+        return self.waiting_bytes() < self.hub.output_bytes_max
 
     cdef inline int mark(self) except -1:
         if not self.is_dirty:

@@ -6,8 +6,8 @@ from then on the log needs them no longer. When the client is back, page after p
 loop, and noted again, before it is sent: so a delivery is either in the log or in a page, never in both, and
 the rest of the core knows nothing of pages.
 
-Deliveries of shared groups stay in memory, since another member may get them at any moment. Cost: a delivery
-is written once more when it goes and once more when it comes; nothing for clients that are here.
+Nothing of a shared group waits in a session, so nothing of it is ever here. Cost: a delivery is written once more
+when it goes and once more when it comes; nothing for clients that are here.
 """
 
 from functools import partial
@@ -59,10 +59,6 @@ cdef class Pager:
         return 0
 
     cdef int page_out_ring(self, Session session, Backlog backlog, Ring ring) except -1:
-        cdef Py_ssize_t index
-        for index in range(ring.count):
-            if (<Target>ring.at(index).target).group is not None:
-                return 0
         while ring.count:
             self.page_out_some(session, backlog, ring)
         return 0

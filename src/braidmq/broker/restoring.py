@@ -1,7 +1,7 @@
 """The broker's state from what a store kept, and back: `restore` after a restart, `living` for a checkpoint.
 
 Invariant: applying all that `living` gives to an empty State, and restoring that, gives the same broker. What
-is not kept: connections, topic aliases, whose turn it is in a shared group, and QoS 0.
+is not kept: connections, topic aliases, QoS 0, and of shared groups whose turn it is and what was measured.
 """
 
 from collections.abc import Iterator
@@ -9,10 +9,12 @@ from itertools import islice
 from typing import Final
 
 from braidmq.broker.broker import Broker
-from braidmq.broker.router import FilterEntry, Group, Subscription
+from braidmq.broker.groups import Group
+from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session, Target
 from braidmq.store.records import (
     AWAY,
+    GROUP_ENDED,
     INBOUND,
     PAGED,
     QUEUED,
@@ -21,6 +23,7 @@ from braidmq.store.records import (
     SENT,
     SESSION,
     SESSION_ENDED,
+    SETTLED,
     SUBSCRIBED,
     WILL,
     GroupName,
@@ -45,11 +48,24 @@ def restore(broker: Broker, state: State, now: float) -> None:
         session.expiry_s = saved.expiry_s
         session.remember(True)
         _restore_subscriptions(broker, session, saved)
-    # Only now every shared group is there again, so that deliveries find theirs.
+    # Only now every shared group is there again, so that what belongs to it finds it.
+    _restore_waiting(broker, state)
     for client_id, saved in state.sessions.items():
         _restore_deliveries(broker, broker.sessions[client_id], saved)
         saved.deliveries.clear()  # a million of them; their memory is used for what follows
+    for group in broker.groups:
+        group.restored()
     _restore_absences(broker, state)
+
+
+def _restore_waiting(broker: Broker, state: State) -> None:
+    for name, waiting in state.groups.items():
+        group = broker.groups.get(*name)
+        if group is None:  # its last lasting member has left since
+            broker.hub.journal.append((GROUP_ENDED, *name))
+            continue
+        for sequence, message in sorted(waiting.items()):
+            group.restore_waiting(message, sequence)
 
 
 def _restore_subscriptions(broker: Broker, session: Session, saved: SavedSession) -> None:
@@ -82,11 +98,16 @@ def _restore_deliveries(broker: Broker, session: Session, saved: SavedSession) -
             target = Target(session, qos, False, identifiers, _group(broker, group))
             targets[identifiers, group] = target
         packet_id = saved.sent.get(sequence)
-        if packet_id is None:
+        kept = None if sequence in saved.received else message
+        if packet_id is None and target.group is not None:  # as brokers before this version kept it
+            broker.remember(session, SETTLED, sequence)
+            target.group.take_in(message)
+        elif packet_id is None:
             session.restore_queued(message, target, qos, retain, sequence)
         else:
-            kept = None if sequence in saved.received else message
             session.restore_sent(packet_id, kept, target, qos, retain, sequence)
+            if target.group is not None:
+                target.group.restore_delivery(target, kept, sequence, qos)
     session.restore_inbound(set(saved.inbound))
 
 
@@ -94,8 +115,7 @@ def _group(broker: Broker, name: GroupName | None) -> Group | None:
     """The shared group of that name; None also when it has no members any more."""
     if name is None:
         return None
-    entry: FilterEntry | None = broker.router.trie.get(name.filter)
-    return entry.groups.get(name.name) if entry is not None and entry.groups else None
+    return broker.groups.get(name.name, name.filter)
 
 
 def _restore_absences(broker: Broker, state: State) -> None:
@@ -132,6 +152,9 @@ def living(broker: Broker) -> Iterator[list[Record]]:
                 broker.hub.pager.tidy(session)
         elif session.will is not None:
             yield _will_records(session)
+    for group in broker.groups:
+        if group.is_lasting:
+            yield group.records()
     while part := list(islice(topics, RETAINED_SLICE)):
         yield [(RETAINED, topic, broker.retained.get(topic)) for topic in part]
 

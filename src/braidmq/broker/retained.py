@@ -46,8 +46,11 @@ class RetainedMessages:
         return True
 
     def keep_own(self, message: Message) -> None:
-        """Keep a message of the broker itself, on a topic below $SYS."""
-        self._own.set(message.topic, message)
+        """Keep a message of the broker itself, on a topic below $SYS; an empty one clears the topic."""
+        if message.payload:
+            self._own.set(message.topic, message)
+        elif self._own.get(message.topic) is not None:
+            self._own.pop(message.topic)
 
     def restore(self, message: Message) -> None:
         """Put back a message that was retained before a restart. Nothing is noted."""

@@ -55,5 +55,5 @@ def recheck(broker: "Broker", session: Session) -> None:
                     client_id=session.client_id, filter=filter, reason=ReasonCode.NOT_AUTHORIZED
                 )
                 broker.hub.audience.tell(revoked)
-    for message, target in session.forget(lambda topic: may_read(gate, session, topic)):
-        target.group.redeliver(message)
+    for group, sequence in session.forget(lambda topic: may_read(gate, session, topic)):
+        group.revoke(session, sequence)

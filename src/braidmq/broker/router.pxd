@@ -25,18 +25,6 @@ cdef class Subscription:
     cdef readonly int identifier             # 0 = none
 
 
-cdef class Group:
-    cdef readonly str name
-    cdef readonly bytes filter
-    cdef readonly list members               # Targets, one a member
-    cdef Py_ssize_t following                # whose turn is next
-    cdef Router router                       # that knows who may read what; None: everybody
-
-    cdef Target choose(self, int qos)
-    cdef Group readers(self, bytes topic)
-    cdef Outcome deliver(self, Message message) except *
-
-
 cdef class FilterEntry:
     cdef readonly bytes filter
     cdef readonly dict subscriptions         # Session -> Subscription
@@ -58,7 +46,7 @@ cdef class Router:
     cdef Py_ssize_t cache_max
     cdef long long last_revision
     cdef Outlet full_outlet
-    cdef readonly Py_ssize_t shared_subscriptions
+    cdef readonly object shared_groups       # a SharedGroups
 
     cdef Fanout find(self, bytes topic)
     cdef int route(self, Message message, Session publisher) except -1

@@ -7,10 +7,11 @@ to a plain one removes that one topic. Emptying costs no more than filling did. 
 message; a search of the trie for a topic not in the cache.
 """
 
+from braidmq.broker.groups cimport Group
 from braidmq.broker.hub cimport DROP_QUEUE_FULL, Hub
 from braidmq.broker.message cimport Message
 from braidmq.broker.outlet cimport Outlet
-from braidmq.broker.session cimport DELIVERED_FULL, NOT_DELIVERED, REFUSED, Outcome, Session, Target
+from braidmq.broker.session cimport DELIVERED_FULL, REFUSED, Outcome, Session, Target
 from braidmq.topics.trie cimport FilterTrie
 from braidmq.wire.scan cimport SUBSCRIPTION_IDENTIFIER, write_varint
 
@@ -41,82 +42,6 @@ cdef class Subscription:
     def target(self, group=None):
         """This subscription alone, as a target of deliveries."""
         return Target(self.session, self.qos, self.retain_as_published, identifier_property(self.identifier), group)
-
-
-cdef class Group:
-    """The members of one shared subscription. Each message goes to one of them, in turn.
-
-    Members that can take the message now are preferred, then connected ones, then those that are away.
-    """
-
-    def __init__(self, str name not None, bytes filter not None, Router router=None):
-        self.name = name
-        self.filter = filter
-        self.router = router
-        self.members = []
-        self.following = 0
-
-    def join(self, Target member not None):
-        self.leave(member.session)
-        self.members.append(member)
-
-    def leave(self, Session session not None):
-        for index, member in enumerate(self.members):
-            if (<Target>member).session is session:
-                del self.members[index]
-                if self.following > index:
-                    self.following -= 1
-                return
-
-    cdef Target choose(self, int qos):
-        cdef Py_ssize_t count = len(self.members)
-        cdef Py_ssize_t step, index
-        cdef Target member
-        cdef Target fallback = None
-        cdef Py_ssize_t fallback_index = 0
-        if self.following >= count:
-            self.following = 0
-        for step in range(count):
-            index = self.following + step
-            if index >= count:
-                index -= count
-            member = <Target>self.members[index]
-            if member.session.outlet is not None and (
-                qos == 0 or member.qos == 0 or (member.session.queue is None and member.session.may_send())
-            ):
-                self.following = index + 1
-                return member
-            if fallback is None or (fallback.session.outlet is None and member.session.outlet is not None):
-                fallback = member
-                fallback_index = index
-        if fallback is not None:
-            self.following = fallback_index + 1
-        return fallback
-
-    cdef Outcome deliver(self, Message message) except *:
-        cdef Target member = self.choose(message.qos)
-        if member is None:
-            return NOT_DELIVERED
-        if member.session.hub.message_audience is not None:
-            member.session.hub.message_audience.selected(message, member.session.client_id, self.name)
-        return member.session.deliver(message, member, message.retain and member.retain_as_published)
-
-    def redeliver(self, Message message not None):
-        """Give a member's unfinished message to another one."""
-        self.readers(message.topic).deliver(message)
-
-    cdef Group readers(self, bytes topic):
-        """The group without the members who may not read `topic`; itself if there are none."""
-        cdef Group allowed
-        if self.router is None or self.router.may_read is None:
-            return self
-        may_read = self.router.may_read
-        members = [member for member in self.members if may_read((<Target>member).session, topic)]
-        if len(members) == len(self.members):
-            return self
-        allowed = Group(self.name, self.filter, self.router)
-        allowed.members = members
-        return allowed
 
 
 cdef class FilterEntry:
@@ -154,12 +79,20 @@ cdef Target merged_target(Session session, list subscriptions):
 
 
 cdef class Router:
-    def __init__(self, Hub hub not None):
+    """`shared_groups` makes the groups of shared subscriptions, and knows them all."""
+
+    def __init__(self, Hub hub not None, shared_groups):
         self.hub = hub
+        self.shared_groups = shared_groups
         self.trie = FilterTrie()
         self.routes = {}
         self.fanouts = {}
         self.cache_max = hub.limits.route_cache_max
+
+    @property
+    def shared_subscriptions(self):
+        """How many subscriptions to shared groups there are."""
+        return sum([len(group.core.members) for group in self.shared_groups])
 
     # ---- subscriptions -------------------------------------------------------------------------------
 
@@ -176,11 +109,9 @@ cdef class Router:
                 entry.groups = {}
             group = entry.groups.get(subscription.group)
             if group is None:
-                group = entry.groups[subscription.group] = Group(
-                    subscription.group, subscription.filter, self)
-            self.shared_subscriptions -= len(group.members)
+                group = entry.groups[subscription.group] = self.shared_groups.make(
+                    subscription.group, subscription.filter)
             group.join(subscription.target(group))
-            self.shared_subscriptions += len(group.members)
         self._changed(entry)
 
     def unsubscribe(self, Subscription subscription not None):
@@ -191,17 +122,18 @@ cdef class Router:
         if subscription.group is None:
             entry.subscriptions.pop(subscription.session, None)
         elif entry.groups is not None and subscription.group in entry.groups:
-            group = entry.groups[subscription.group]
-            self.shared_subscriptions -= len(group.members)
-            group.leave(subscription.session)
-            self.shared_subscriptions += len(group.members)
-            if not group.members:
-                del entry.groups[subscription.group]
-        if not entry.subscriptions and not entry.groups:
-            self.trie.pop(subscription.filter)
+            entry.groups[subscription.group].leave(subscription.session)
+        self._changed(entry)
+
+    def forget_group(self, Group group not None):
+        """The group has no members, and nothing is under way in it."""
+        cdef FilterEntry entry = self.trie.get(group.filter)
+        del entry.groups[group.name]
         self._changed(entry)
 
     def _changed(self, FilterEntry entry):
+        if not entry.subscriptions and not entry.groups and self.trie.get(entry.filter) is entry:
+            self.trie.pop(entry.filter)
         self.last_revision += 1
         entry.revision = self.last_revision
         if b"+" in entry.filter or b"#" in entry.filter:
@@ -213,6 +145,7 @@ cdef class Router:
     def restrict(self, may_read):
         """Ask `may_read(session, topic)` before a session gets a topic's messages; None: nobody is asked."""
         self.may_read = may_read
+        self.shared_groups.restrict(may_read)
         self.routes.clear()
         self.fanouts.clear()
 
@@ -249,17 +182,15 @@ cdef class Router:
             for session, subscription in entry.subscriptions.items():
                 by_session.setdefault(session, []).append(subscription)
             if entry.groups is not None:
-                groups.extend(entry.groups.values())
+                groups.extend([group for group in entry.groups.values() if group.has_members])
         return Fanout([merged_target(session, found) for session, found in by_session.items()], groups)
 
     def _restricted(self, Fanout fanout, bytes topic):
         """Those of a fan-out who may read `topic`. It holds for this topic alone."""
-        cdef Group group
         may_read = self.may_read
-        groups = [(<Group>group).readers(topic) for group in fanout.groups]
         return Fanout(
             [target for target in fanout.targets if may_read((<Target>target).session, topic)],
-            [group for group in groups if (<Group>group).members])
+            [group for group in fanout.groups if (<Group>group).core.has_reader(topic)])
 
     # ---- messages ------------------------------------------------------------------------------------
 
@@ -290,17 +221,25 @@ cdef class Router:
                 self.full_outlet = target.session.outlet
         for group in fanout.groups:
             result |= ROUTED_MATCHED
-            if group.deliver(message) == REFUSED:
+            outcome = group.deliver(message)
+            if outcome == REFUSED:
                 result |= ROUTED_REFUSED
+            elif outcome == DELIVERED_FULL:
+                result |= ROUTED_FULL
+                self.full_outlet = group.full_outlet
         return result
 
     cdef bint can_keep(self, Fanout fanout, Message message, Session publisher) except -1:
         cdef Target target
+        cdef Group group
         cdef Py_ssize_t cost = message.cost()
         for target in fanout.targets:
             if target.qos and target.session.is_full(cost) and (
                 not target.spares_publisher or target.session is not publisher
             ):
+                return False
+        for group in fanout.groups:
+            if group.is_full(cost):
                 return False
         return True
 

@@ -4,6 +4,7 @@ from braidmq.broker.inflight cimport Inflight, Slot
 from braidmq.broker.message cimport Message
 from braidmq.broker.outlet cimport Outlet
 from braidmq.store.encoding cimport Named
+from braidmq.broker.policies.member cimport Member
 
 cdef enum Outcome:
     DELIVERED         # sent, or kept until it can be
@@ -12,12 +13,26 @@ cdef enum Outcome:
     REFUSED           # QoS 1/2 that can't be kept
 
 
+cdef class Session
+
+
+cdef class Sharing:
+    # What a session tells the shared group to which a delivery belongs, or which it is a member of.
+    cdef int member_came(self, Session session) except -1
+    cdef int member_went(self, Session session) except -1
+    cdef int member_has_room(self, Session session) except -1
+    cdef int acknowledged(self, Session session, unsigned long long sequence, unsigned int reason) except -1
+    cdef int received(self, Session session, unsigned long long sequence) except -1
+    cdef int completed(self, Session session, unsigned long long sequence) except -1
+    cdef int refused(self, Session session, unsigned long long sequence) except -1
+
+
 cdef class Target:
     cdef readonly Session session
     cdef readonly int qos                    # the most that the matching subscriptions grant
     cdef readonly bint retain_as_published
     cdef readonly bytes identifiers          # subscription identifiers, as encoded properties
-    cdef readonly object group               # the shared group that this delivery belongs to, or None
+    cdef readonly Sharing group              # the shared group that this delivery belongs to, or None
     cdef readonly bint spares_publisher      # some of the subscriptions are No Local
     cdef readonly Target own                 # what is left of them for the session's own messages, or None
 
@@ -38,17 +53,23 @@ cdef class Session:
     cdef Named named                         # its client id's number in the store's present file
     cdef readonly bint is_remembered                  # outlives its connection, so its changes are journalled
 
+    # What it is in shared groups.
+    cdef public Member member                # what is known of the client as a member; None: it is in no group
+    cdef readonly list groups                # the groups that know it as a member
+
     # Held for the control plane.
     cdef public dict subscriptions           # filter -> Subscription
     cdef public str owner                    # the user who made the session, or None
     cdef public double expiry_s              # how long it outlives its connection; infinity = for ever
     cdef public object will                  # the Will of the present connection, or one that is delayed
+    cdef public object declared              # what the client said of itself as a member of groups, or None
     cdef public object expiry_timer
     cdef public object will_timer
 
     cdef Outcome deliver(self, Message message, Target target, bint retain) except *
     cdef Outcome enqueue(self, Message message, Target target, int qos, bint retain) except *
     cdef bint send(self, Message message, Target target, int qos, bint retain, unsigned long long sequence) except -1
+    cdef bint send_shared(self, Message message, Target target, int qos, unsigned long long sequence) except -1
     cdef int send_again(self, unsigned int packet_id) except -1
     cdef int puback(self, unsigned int packet_id, unsigned int reason) except -1
     cdef int pubrec(self, unsigned int packet_id, unsigned int reason) except -1
@@ -64,6 +85,9 @@ cdef class Session:
     cdef int note_pageable(self) except -1
     cdef int send_waiting(self) except -1
     cdef int trim_queue(self) except -1
-    cdef int forget_waiting(self, Ring ring, object may_read, list movable) except -1
+    cdef int forget_waiting(self, Ring ring, object may_read) except -1
     cdef int give_up_queue(self) except -1
+    cdef bint can_take(self) noexcept
+    cdef int offer_room(self, Sharing told) except -1
+    cdef int note_queued(self, Message message, Target target, int qos, bint retain, unsigned long long sequence) except -1
     cdef bint is_full(self, Py_ssize_t cost) noexcept

@@ -5,6 +5,9 @@ It is sent at once when the client has room for it, else it waits in the bounded
 the next ones. On a new connection everything in flight is sent again, in order, before anything new
 [MQTT-4.4.0-1].
 
+What belongs to a shared group waits in the group, never here: a group gives a session only what it can take at
+once, and is told what becomes of it. What else the session sends and gets acknowledged is told to its `member`.
+
 Retained messages for a new subscription are replayed at the client's pace from a list of references, so that
 100,000 of them cost neither memory nor a pause of the loop.
 """
@@ -28,11 +31,36 @@ cdef enum:
 
 
 
+cdef class Sharing:
+    """A shared group, as the sessions in it know it."""
+
+    cdef int member_came(self, Session session) except -1:
+        raise NotImplementedError
+
+    cdef int member_went(self, Session session) except -1:
+        raise NotImplementedError
+
+    cdef int member_has_room(self, Session session) except -1:
+        raise NotImplementedError
+
+    cdef int acknowledged(self, Session session, unsigned long long sequence, unsigned int reason) except -1:
+        raise NotImplementedError
+
+    cdef int received(self, Session session, unsigned long long sequence) except -1:
+        raise NotImplementedError
+
+    cdef int completed(self, Session session, unsigned long long sequence) except -1:
+        raise NotImplementedError
+
+    cdef int refused(self, Session session, unsigned long long sequence) except -1:
+        raise NotImplementedError
+
+
 cdef class Target:
     """What the matching subscriptions of one session ask for, taken together."""
 
     def __init__(self, Session session not None, int qos, bint retain_as_published=False,
-                 bytes identifiers not None=b"", group=None, bint spares_publisher=False, Target own=None):
+                 bytes identifiers not None=b"", Sharing group=None, bint spares_publisher=False, Target own=None):
         self.session = session
         self.qos = qos
         self.retain_as_published = retain_as_published
@@ -49,6 +77,7 @@ cdef class Session:
         self.owner = owner
         self.inflight = Inflight()
         self.subscriptions = {}
+        self.groups = []
         self.expiry_s = 0.0
         self.window = PACKET_IDS_MAX
 
@@ -65,7 +94,11 @@ cdef class Session:
         self.outstanding = 0
         unsettled = self.inflight.in_order()
         self.resend = deque(unsettled) if unsettled else None
+        if self.member is not None:
+            self.member.connected(self.hub.now)
         self.pump()
+        for group in self.groups[:]:
+            (<Sharing>group).member_came(self)
 
     def detach(self):
         """The client is away. Retained messages not yet replayed are forgotten with the connection."""
@@ -73,6 +106,8 @@ cdef class Session:
         self.resend = None
         self.replay = None
         self.outstanding = 0
+        for group in self.groups[:]:
+            (<Sharing>group).member_went(self)
         self.inflight.shrink()
         self.note_pageable()
 
@@ -81,6 +116,10 @@ cdef class Session:
     cdef bint may_send(self) noexcept:
         return (self.outlet is not None and self.outstanding < self.window
                 and self.inflight.count < PACKET_IDS_MAX and self.outlet.has_room())
+
+    cdef bint can_take(self) noexcept:
+        """Whether a delivery would be sent at once."""
+        return self.queue is None and self.resend is None and self.may_send()
 
     cdef Outcome deliver(self, Message message, Target target, bint retain) except *:
         cdef int qos = message.qos if message.qos < target.qos else target.qos
@@ -92,12 +131,12 @@ cdef class Session:
             forwarded = self.outlet.send_qos0(message, retain, target.identifiers)
             if forwarded == DROPPED:
                 return NOT_DELIVERED
+            if self.member is not None and target.group is None:
+                self.member.sent(self.hub.now)
             return DELIVERED_FULL if forwarded == TAKEN_FULL else DELIVERED
-        if self.queue is None and self.resend is None and self.may_send():
+        if self.can_take():
             self.last_sequence += 1
-            if self.is_remembered:
-                self.hub.journal.queued(self.client_id, &self.named, self.last_sequence, message, qos, retain,
-                                        target.identifiers, target.group)
+            self.note_queued(message, target, qos, retain, self.last_sequence)
             self.send(message, target, qos, retain, self.last_sequence)
             return DELIVERED
         return self.enqueue(message, target, qos, retain)
@@ -119,9 +158,7 @@ cdef class Session:
         self.queue.add(message, target, qos, retain, self.last_sequence)
         self.queue_bytes += cost
         self.note_pageable()
-        if self.is_remembered:
-            self.hub.journal.queued(self.client_id, &self.named, self.last_sequence, message, qos, retain,
-                                    target.identifiers, target.group)
+        self.note_queued(message, target, qos, retain, self.last_sequence)
         if self.hub.message_audience is not None:
             why = "the client is away" if self.outlet is None else "the client is behind"
             self.hub.message_audience.queued(message, self.client_id, None, why)
@@ -135,6 +172,19 @@ cdef class Session:
             self.hub.pageable[self] = None
         return 0
 
+    cdef int note_queued(self, Message message, Target target, int qos, bint retain,
+                         unsigned long long sequence) except -1:
+        if self.is_remembered:
+            self.hub.journal.queued(self.client_id, &self.named, sequence, message, qos, retain,
+                                    target.identifiers, target.group)
+        return 0
+
+    cdef bint send_shared(self, Message message, Target target, int qos, unsigned long long sequence) except -1:
+        """Send what a shared group has chosen this session for, while it `can_take`."""
+        cdef bint retain = message.retain and target.retain_as_published
+        self.note_queued(message, target, qos, retain, sequence)
+        return self.send(message, target, qos, retain, sequence)
+
     cdef bint send(self, Message message, Target target, int qos, bint retain,
                    unsigned long long sequence) except -1:
         """Give the delivery a packet id and write it; False if it was dropped as too old or too large."""
@@ -145,6 +195,8 @@ cdef class Session:
             self.settle(sequence)
             return False
         self.outstanding += 1
+        if self.member is not None and target.group is None:
+            self.member.sent(self.hub.now, sequence)
         if self.is_remembered:
             self.hub.journal.sent(self.client_id, &self.named, sequence, packet_id)
         return True
@@ -165,6 +217,10 @@ cdef class Session:
             sequence = slot.sequence
             self.inflight.remove(slot)
             self.settle(sequence)
+            if target.group is not None:
+                target.group.refused(self, sequence)
+            elif self.member is not None:
+                self.member.withdrawn(sequence)
         return 0
 
     cdef int pump_more(self) except -1:
@@ -221,6 +277,16 @@ cdef class Session:
     def has_room_again(self):
         """The connection's output has drained."""
         self.pump()
+        self.offer_room(None)
+
+    cdef int offer_room(self, Sharing told) except -1:
+        """Tell the groups, in which something may wait, that this member has room; `told` knows it."""
+        if not self.groups or not self.can_take():
+            return 0
+        for group in self.groups[:]:
+            if group is not told:
+                (<Sharing>group).member_has_room(self)
+        return 0
 
     # ---- the client answers --------------------------------------------------------------------------
 
@@ -231,14 +297,24 @@ cdef class Session:
 
     cdef int finish(self, Slot* slot, unsigned int reason) except -1:
         cdef unsigned long long sequence = slot.sequence
-        if reason >= 0x80 and slot.stage != AWAITS_PUBCOMP:
+        cdef Target target = <Target>slot.target
+        cdef bint was_received = slot.stage == AWAITS_PUBCOMP
+        if reason >= 0x80 and not was_received:
             # [MQTT-4.8.2-6] nobody else gets it either
             self.hub.drop_message(DROP_REJECTED, <object>slot.message, self.client_id)
         self.inflight.remove(slot)
         if self.outstanding:
             self.outstanding -= 1
         self.settle(sequence)
-        return self.pump()
+        self.pump()
+        if target.group is not None:
+            if was_received:
+                target.group.completed(self, sequence)
+            else:
+                target.group.acknowledged(self, sequence, reason)
+        elif self.member is not None and not was_received:
+            self.member.acked(self.hub.now, sequence)
+        return self.offer_room(target.group)
 
     cdef int puback(self, unsigned int packet_id, unsigned int reason) except -1:
         cdef Slot* slot = self.inflight.find(packet_id)
@@ -248,17 +324,25 @@ cdef class Session:
 
     cdef int pubrec(self, unsigned int packet_id, unsigned int reason) except -1:
         cdef Slot* slot = self.inflight.find(packet_id)
+        cdef Target target
+        cdef unsigned long long sequence
         if slot == NULL or slot.stage == AWAITS_PUBACK:
             if reason < 0x80:
                 self.outlet.acknowledge(PUBREL, packet_id, PACKET_IDENTIFIER_NOT_FOUND)
             return 0
         if reason >= 0x80:
             return self.finish(slot, reason)  # [MQTT-4.3.3-4] the exchange ends here
+        self.outlet.acknowledge(PUBREL, packet_id, 0)
         if slot.stage == AWAITS_PUBREC:
+            target, sequence = <Target>slot.target, slot.sequence
             self.inflight.received(slot)
             if self.is_remembered:
-                self.hub.journal.received(self.client_id, &self.named, slot.sequence)
-        return self.outlet.acknowledge(PUBREL, packet_id, 0)
+                self.hub.journal.received(self.client_id, &self.named, sequence)
+            if target.group is not None:
+                target.group.received(self, sequence)
+            elif self.member is not None:
+                self.member.acked(self.hub.now, sequence)
+        return 0
 
     cdef int pubcomp(self, unsigned int packet_id) except -1:
         cdef Slot* slot = self.inflight.find(packet_id)
@@ -343,7 +427,7 @@ cdef class Session:
     # ---- rights --------------------------------------------------------------------------------------
 
     def forget(self, may_read):
-        """Drop what waits and `may_read(topic)` denies; what of it belongs to shared groups, for others.
+        """Drop what waits and `may_read(topic)` denies; (group, sequence) of what belongs to shared groups.
 
         What is under way to a client that is here has reached it; for one that is away it waits, too. What
         waits on disk is asked about when it is read.
@@ -351,22 +435,25 @@ cdef class Session:
         cdef Slot* slot
         movable = []
         if self.queue is not None:
-            self.forget_waiting(self.queue.head, may_read, movable)
+            self.forget_waiting(self.queue.head, may_read)
             if self.queue.tail is not None:
-                self.forget_waiting(self.queue.tail, may_read, movable)
+                self.forget_waiting(self.queue.tail, may_read)
             self.trim_queue()
         for packet_id in self.inflight.in_order() if self.outlet is None else ():
             slot = self.inflight.find(packet_id)
             if slot.stage == AWAITS_PUBCOMP or may_read((<Message>slot.message).topic):
                 continue
-            sequence = slot.sequence
-            self.hub.drop_message(DROP_NOT_AUTHORIZED, <object>slot.message, self.client_id)
+            sequence, target = slot.sequence, <Target>slot.target
+            if target.group is not None:
+                movable.append((target.group, sequence))
+            else:
+                self.hub.drop_message(DROP_NOT_AUTHORIZED, <object>slot.message, self.client_id)
             self.inflight.remove(slot)
             self.settle(sequence)
         self.replay = deque([waiting for waiting in self.replay or () if may_read(waiting[0].topic)]) or None
         return movable
 
-    cdef int forget_waiting(self, Ring ring, object may_read, list movable) except -1:
+    cdef int forget_waiting(self, Ring ring, object may_read) except -1:
         cdef Message message
         cdef Target target
         cdef Waiting waiting
@@ -381,38 +468,31 @@ cdef class Session:
                 continue
             self.queue_bytes -= message.cost()
             self.settle(waiting.sequence)
-            if target.group is not None:
-                movable.append((message, target))
-            else:
-                self.hub.drop_message(DROP_NOT_AUTHORIZED, message, self.client_id)
+            self.hub.drop_message(DROP_NOT_AUTHORIZED, message, self.client_id)
         return 0
 
     # ---- the end -------------------------------------------------------------------------------------
 
     def abandon(self):
-        """End the session: deliveries of shared groups that another member may have; the rest is dropped.
-
-        A QoS 2 delivery that has begun stays with its member and dies with it [MQTT-4.8.2-5].
-        """
+        """End the session: what it has is dropped, but for what its shared groups know of and decide on."""
         cdef Slot* slot
-        cdef Target target
-        movable = []
         for packet_id in self.inflight.in_order():
             slot = self.inflight.find(packet_id)
-            target = <Target>slot.target
-            if slot.stage == AWAITS_PUBACK and target.group is not None:
-                movable.append((<Message>slot.message, target))
-            elif slot.stage != AWAITS_PUBCOMP:
+            if slot.stage != AWAITS_PUBCOMP and (<Target>slot.target).group is None:
                 self.hub.drop_message(DROP_SESSION_ENDED, <object>slot.message, self.client_id)
             self.inflight.remove(slot)
         for delivery in self.queue or ():
-            target = delivery.target
-            if target.group is not None:
-                movable.append((delivery.message, target))
-            else:
-                self.hub.drop_message(DROP_SESSION_ENDED, delivery.message, self.client_id)
+            self.hub.drop_message(DROP_SESSION_ENDED, delivery.message, self.client_id)
         self.give_up_queue()
-        return movable
+
+    def withdraw(self, set sequences not None):
+        """Forget deliveries that a shared group gives to another member. The client is away."""
+        cdef Slot* slot
+        for packet_id in self.inflight.in_order():
+            slot = self.inflight.find(packet_id)
+            if slot.sequence in sequences:
+                self.settle(slot.sequence)
+                self.inflight.remove(slot)
 
     cdef int give_up_queue(self) except -1:
         if self.queue is None:
@@ -448,3 +528,4 @@ cdef class Session:
         ids = self.inflight.in_order()
         assert len(set(ids)) == len(ids) == self.inflight.count
         assert self.outlet is not None or (self.resend is None and self.replay is None)
+        assert all([waiting.target.group is None for waiting in self.queue or ()])

@@ -4,15 +4,23 @@ Every ten seconds a census is taken, a slice at a time, and each topic whose val
 again, to whoever subscribes. Clients can't publish there. The messages count towards no limit and are not
 stored. Rates are in events a minute, averaged with a weight that falls by half in about 0.7, 3.5 and 10.4
 minutes (an exponential average over 1, 5 and 15 minutes).
+
+Each of the first shared groups has its state as JSON at `groups/NAME/FILTER`, the filter percent-encoded so
+that it is one level.
 """
 
 from collections.abc import Callable, Generator, Iterator
+from itertools import islice
 from math import exp
 from typing import Final
+from urllib.parse import quote
+
+import msgspec
 
 import braidmq
 from braidmq.broker.broker import Broker
 from braidmq.broker.census import Census, take_census
+from braidmq.broker.group_state import state_of
 from braidmq.broker.hub import DROP_NAMES
 from braidmq.broker.message import Message
 
@@ -20,6 +28,8 @@ PERIOD_S: Final = 10.0
 SLICE_PAUSE_S: Final = 0.005
 LOADS_MIN: Final = (1, 5, 15)
 ROOT: Final = "$SYS/broker"
+GROUPS_SHOWN_MAX: Final = 100
+GROUP_MEMBERS_SHOWN_MAX: Final = 20
 # What rates are told of, and the totals that they are made from.
 LOADS: Final = {
     "messages/received": "messages/received",
@@ -66,6 +76,7 @@ class SystemTopics:
         self._updated_at_s = now
         self._connected_max = 0
         self._shown: dict[str, str] = {}
+        self._groups_shown: dict[str, bytes] = {}
         self._loads: dict[str, Load] = {}
         self._begin()
 
@@ -87,9 +98,26 @@ class SystemTopics:
         for name, value in self._values(census):
             if self._shown.get(name) != value:
                 self._shown[name] = value
-                message = Message(f"{ROOT}/{name}".encode(), value.encode(), 0, True)
-                self._broker.retained.keep_own(message)
-                self._broker.router.publish(message)
+                self._publish(name, value.encode())
+        self._show_groups()
+
+    def _show_groups(self) -> None:
+        """The state of each shared group as JSON; topics of groups that have gone are cleared."""
+        now, shown = self._broker.hub.now, {}
+        for group in islice(self._broker.groups, GROUPS_SHOWN_MAX):
+            name = f"groups/{group.name}/{quote(group.filter.decode(), safe='')}"
+            shown[name] = msgspec.json.encode(state_of(group, now, GROUP_MEMBERS_SHOWN_MAX))
+        for name in self._groups_shown.keys() - shown.keys():
+            self._publish(name, b"")
+        for name, state in shown.items():
+            if self._groups_shown.get(name) != state:
+                self._publish(name, state)
+        self._groups_shown = shown
+
+    def _publish(self, name: str, value: bytes) -> None:
+        message = Message(f"{ROOT}/{name}".encode(), value, 0, True)
+        self._broker.retained.keep_own(message)
+        self._broker.router.publish(message)
 
     def _values(self, census: Census) -> Iterator[tuple[str, str]]:
         broker = self._broker
@@ -113,6 +141,8 @@ class SystemTopics:
         yield "clients/maximum", self._connected_max
         yield "subscriptions/count", census.subscriptions
         yield "shared_subscriptions/count", broker.router.shared_subscriptions
+        yield "groups/count", len(broker.groups)
+        yield "groups/messages/waiting", sum(len(group.core.queue) for group in broker.groups)
         yield "retained messages/count", retained
         yield "messages/stored", retained + census.queued_messages
         yield "store/messages/count", retained + census.queued_messages

@@ -95,6 +95,8 @@ cdef class Decoder:
             return (kind, topic, self.message())
         if kind == CHECKPOINTED:
             return (kind, self.varint())
+        if kind == GROUP_QUEUED or kind == GROUP_TAKEN or kind == GROUP_ENDED:
+            return self.of_group(kind)
         client_id = self.name()
         if kind == QUEUED:
             return self.queued(client_id)
@@ -153,6 +155,14 @@ cdef class Decoder:
             name = self.text()
             group = GroupName(name, self.bytes_())
         return (QUEUED, client_id, sequence, message, flags & 3, (flags & RETAIN) != 0, identifiers, group)
+
+    cdef tuple of_group(self, int kind):
+        cdef str name = self.text()
+        filter = self.topic()
+        if kind == GROUP_ENDED:
+            return (kind, name, filter)
+        sequence = self.signed_()
+        return (kind, name, filter, sequence) if kind == GROUP_TAKEN else (kind, name, filter, sequence, self.message())
 
     cdef object body(self):
         cdef int flags = self.byte()
@@ -216,6 +226,10 @@ cdef class Decoder:
             value |= <unsigned long long>(byte & 0x7F) << shift
             shift += 7
         return value
+
+    cdef long long signed_(self) except? -1:
+        cdef unsigned long long value = self.varint()
+        return <long long>(value >> 1) ^ -<long long>(value & 1)
 
     cdef bytes bytes_(self):
         cdef unsigned long long size = self.varint()

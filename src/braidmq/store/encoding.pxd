@@ -57,6 +57,7 @@ cdef class Encoder:
     cdef int end_sent(self) except -1
     cdef int end_settled(self) except -1
     cdef int put_record(self, tuple record) except -1
+    cdef int put_of_group(self, int kind, tuple record) except -1
     cdef int put_retained(self, tuple record) except -1
     cdef unsigned long long body_number(self, Body body) except? 0
     cdef unsigned long long put_elsewhere(self, Body body) except? 0
@@ -67,6 +68,7 @@ cdef class Encoder:
     cdef unsigned long long name_number(self, str client_id) except? 0xFFFFFFFFFFFFFFFF
     cdef int put_byte(self, int value) except -1
     cdef int put_varint(self, unsigned long long value) except -1
+    cdef int put_signed(self, long long value) except -1
     cdef int put_bytes(self, bytes data) except -1
     cdef int put_text(self, str text) except -1
     cdef int put_optional_text(self, str text) except -1

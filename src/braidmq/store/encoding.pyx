@@ -37,6 +37,7 @@ KINDS = {
     "UNSUBSCRIBED": UNSUBSCRIBED, "QUEUED": QUEUED, "SENT": SENT, "RECEIVED": RECEIVED, "SETTLED": SETTLED,
     "INBOUND": INBOUND, "INBOUND_RELEASED": INBOUND_RELEASED, "RETAINED": RETAINED, "WILL": WILL,
     "CHECKPOINTED": CHECKPOINTED, "PAGED": PAGED, "UNPAGED": UNPAGED,
+    "GROUP_QUEUED": GROUP_QUEUED, "GROUP_TAKEN": GROUP_TAKEN, "GROUP_ENDED": GROUP_ENDED,
 }
 
 
@@ -206,6 +207,8 @@ cdef class Encoder:
         if kind == CHECKPOINTED:
             self.put_byte(kind)
             return self.put_varint(record[1])
+        if kind == GROUP_QUEUED or kind == GROUP_TAKEN or kind == GROUP_ENDED:
+            return self.put_of_group(kind, record)
         self.put_head(kind, record[1])
         if kind == SENT:
             self.put_varint(record[2])
@@ -233,6 +236,15 @@ cdef class Encoder:
         elif kind != SESSION_ENDED and kind != UNPAGED:
             raise ValueError(f"no record is of kind {kind}")
         return 0
+
+    cdef int put_of_group(self, int kind, tuple record) except -1:
+        cdef unsigned long long number = self.body_number(record[4]) if kind == GROUP_QUEUED else 0
+        self.put_byte(kind)
+        self.put_text(record[1])
+        self.put_bytes(record[2])
+        if kind != GROUP_ENDED:
+            self.put_signed(record[3])
+        return self.put_varint(number) if kind == GROUP_QUEUED else 0
 
     cdef int put_retained(self, tuple record) except -1:
         cdef unsigned long long number = self.body_number(record[2])
@@ -331,6 +343,10 @@ cdef class Encoder:
         cursor[size] = <unsigned char>value
         self.out.tail += size + 1
         return 0
+
+    cdef int put_signed(self, long long value) except -1:
+        """Numbers of either sign: small ones are short."""
+        return self.put_varint((<unsigned long long>value << 1) ^ <unsigned long long>(value >> 63))
 
     cdef int put_bytes(self, bytes data) except -1:
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)

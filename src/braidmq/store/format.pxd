@@ -18,6 +18,9 @@ cdef enum:
     CHECKPOINTED = 13
     PAGED = 24
     UNPAGED = 25
+    GROUP_QUEUED = 14
+    GROUP_TAKEN = 15
+    GROUP_ENDED = 16
     # Of the file alone.
     NAME = 32
     BODY = 33

@@ -25,6 +25,9 @@ RETAINED: Final = 11  # topic, message or None
 WILL: Final = 12  # client_id, will or None, due_s (0: client is connected), owner; of any session
 PAGED: Final = 24  # client_id, first and last sequence, cost, file, offset, size, count: are on disk now
 UNPAGED: Final = 25  # client_id: its first page is no longer needed
+GROUP_QUEUED: Final = 14  # name, filter, sequence, message: it waits in a shared group
+GROUP_TAKEN: Final = 15  # name, filter, sequence: it does no longer
+GROUP_ENDED: Final = 16  # name, filter: nothing waits there that has to be kept
 CHECKPOINTED: Final = 13  # number: the store's own; files before this one are no longer needed
 
 

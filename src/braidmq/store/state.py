@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from braidmq.store import records as kinds
-from braidmq.store.records import Record
+from braidmq.store.records import GroupName, Record
 
 QUEUED: Final = kinds.QUEUED
 
@@ -57,6 +57,7 @@ class State:
         self.sessions: dict[str, SavedSession] = {}
         self.retained: dict[bytes, Any] = {}
         self.wills: dict[str, SavedWill] = {}
+        self.groups: dict[GroupName, dict[int, Any]] = {}  # what waits in shared groups, by its sequence
         self.oldest_needed = 0  # number of the first file that counts
 
     def apply(self, records: list[Record]) -> None:
@@ -91,6 +92,15 @@ class State:
             self.wills.pop(client_id, None)
         else:
             self.wills[client_id] = SavedWill(will, due_s, owner)
+
+    def _group_queued(self, name: str, filter: bytes, sequence: int, message: Any) -> None:
+        self.groups.setdefault(GroupName(name, filter), {})[sequence] = message
+
+    def _group_taken(self, name: str, filter: bytes, sequence: int) -> None:
+        self.groups.get(GroupName(name, filter), {}).pop(sequence, None)
+
+    def _group_ended(self, name: str, filter: bytes) -> None:
+        self.groups.pop(GroupName(name, filter), None)
 
     def _checkpointed(self, number: int) -> None:
         self.oldest_needed = number
@@ -184,5 +194,8 @@ HANDLERS: Final[dict[int, Callable[..., None]]] = {
     kinds.UNPAGED: _of_session(_unpaged),
     kinds.RETAINED: State._retained,
     kinds.WILL: State._will,
+    kinds.GROUP_QUEUED: State._group_queued,
+    kinds.GROUP_TAKEN: State._group_taken,
+    kinds.GROUP_ENDED: State._group_ended,
     kinds.CHECKPOINTED: State._checkpointed,
 }

@@ -378,8 +378,13 @@ def test_the_fast_lane_does_what_the_group_does(name: str) -> None:
 
 def test_a_broker_can_number_deliveries_itself() -> None:
     numbers = iter([500, 501])
-    group = SharedGroup(make_policy("round_robin", Random(1)), number=lambda member: next(numbers))
-    member = Member("a", 0.0)
+
+    class Numbered(Member):
+        def take_token(self) -> int:
+            return next(numbers)
+
+    group = SharedGroup(make_policy("round_robin", Random(1)))
+    member = Numbered("a", 0.0)
     group.subscribed(member, 0.0)
     assert [token_of(publish(group, message), message) for message in ("m0", "m1")] == [500, 501]
     assert group.inflight(member) == [500, 501]

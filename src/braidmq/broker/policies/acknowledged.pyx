@@ -171,10 +171,12 @@ cdef class AdaptivePolicy(Policy):
         cdef Seat seat
         for seat in self.rotation:
             self.estimate(seat, qos, now, mean_s)
+            if seat.is_barred:
+                continue
             if self.closed_for(seat, now, mean_s) <= 0.0:    # nobody waits for one whose turn it isn't
                 least_s = min(least_s, seat.expected_s)
             rate += 1.0 / max(seat.service_s, SERVICE_LEAST_S)
-        return REACH * (least_s + (pending - 1) / rate)
+        return REACH * (least_s + (pending - 1) / rate) if rate else INFINITY
 
     cdef void chose(self, Seat seat, double now):
         self.choices += 1

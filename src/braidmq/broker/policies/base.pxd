@@ -7,6 +7,7 @@ cdef class Seat:
     cdef readonly int qos               # the most that its subscription grants
     cdef readonly Py_ssize_t number     # order of joining
     cdef readonly Py_ssize_t chosen     # messages it got from this group
+    cdef bint is_barred                 # it may not have the message that is being chosen for
     cdef double weight                  # weighted: its share; capacity: messages a second
     cdef double turn                    # weighted: virtual time up to which it has been served
     cdef double used                    # capacity: messages that it is thought to be busy with,
@@ -23,6 +24,7 @@ cdef class Policy:
     cdef readonly list rotation         # seats, the one chosen longest ago first
     cdef dict seats                     # Member -> Seat
     cdef Py_ssize_t last_number
+    cdef object barred                  # frozenset of Members whose seats are barred at present, or None
 
     cpdef void join(self, Member member, double now, int qos=*)
     cpdef void leave(self, Member member, double now)
@@ -36,6 +38,7 @@ cdef class Policy:
     cpdef object key(self, object publisher, object topic)
     cpdef Member owner(self, object publisher, object topic)
     cpdef double expected_wait(self, Member member, double now)
+    cpdef void bar(self, object barred)
 
     cdef double mean_service(self)
     cdef Seat seat_of(self, Member member)

@@ -5,6 +5,7 @@
     sent              this member was given a message (the answer of choose, as a rule)
     acked, status     its acknowledgement, its status report
     eligible_at       after None: when time alone might change the answer (infinity: only an event can)
+    bar               these members may not have what is chosen for next, because they may not read it
 
 What is measured belongs to the Member, what is the group's belongs to its Seat here, so a run-time change
 of policy loses nothing: `take_over` seats the same members in the new policy.
@@ -21,7 +22,7 @@ from libc.math cimport INFINITY
 
 
 cdef bint has_room(Seat seat, int qos) noexcept:
-    return qos == 0 or seat.qos == 0 or seat.member.has_room()
+    return not seat.is_barred and (qos == 0 or seat.qos == 0 or seat.member.has_room())
 
 
 cdef class Policy:
@@ -107,6 +108,15 @@ cdef class Policy:
         """Ordered policies: the member of this key, whether it has room or not."""
         return None
 
+    cpdef void bar(self, object barred):
+        """`barred`: a frozenset of members, or None. It stays so until it is told otherwise."""
+        cdef Seat seat
+        if barred is self.barred:
+            return
+        self.barred = barred
+        for seat in self.rotation:
+            seat.is_barred = barred is not None and seat.member in barred
+
     cpdef double expected_wait(self, Member member, double now):
         """How long a message given to it now would wait there, by what is known of it. For operators."""
         cdef double mean_s = self.mean_service()
@@ -126,15 +136,18 @@ cdef class Policy:
 
     cdef list free_seats(self, int qos):
         """The seats that may be given the message, in rotation."""
-        cdef list free = [], pressed = []
+        cdef list free = [], pressed = None
         cdef Seat seat
         for seat in self.rotation:
-            if has_room(seat, qos):
-                if seat.member.is_pressed:
-                    pressed.append(seat)
-                else:
-                    free.append(seat)
-        return free or pressed
+            if not has_room(seat, qos):
+                continue
+            if not seat.member.under_pressure():
+                free.append(seat)
+            elif pressed is None:
+                pressed = [seat]
+            else:
+                pressed.append(seat)
+        return pressed if pressed is not None and not free else free
 
     # What a policy keeps per seat.
     cdef void seated(self, Seat seat, double now):

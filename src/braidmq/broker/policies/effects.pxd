@@ -1,19 +1,20 @@
 from braidmq.broker.policies.member cimport Member
+from braidmq.broker.policies.queue cimport Entry
 
 
 cdef class SendMessage:
     cdef readonly Member member
-    cdef readonly object message
+    cdef readonly Entry entry
     cdef readonly int qos             # of this delivery: the lower of the message's and the subscription's
     cdef readonly long long token     # names the delivery until it is acknowledged; 0 for QoS 0
 
 
 cdef class KeepMessage:
-    cdef readonly object message
+    cdef readonly Entry entry
 
 
 cdef class DropMessage:
-    cdef readonly object message
+    cdef readonly Entry entry
     cdef readonly str reason          # one of DROP_REASONS
 
 
@@ -22,7 +23,7 @@ cdef class WithdrawMessage:
     cdef readonly long long token
 
 
-cdef SendMessage send_message(Member member, object message, int qos, long long token)
-cdef KeepMessage keep_message(object message)
-cdef DropMessage drop_message(object message, str reason)
+cdef SendMessage send_message(Member member, Entry entry, int qos, long long token)
+cdef KeepMessage keep_message(Entry entry)
+cdef DropMessage drop_message(Entry entry, str reason)
 cdef WithdrawMessage withdraw_message(Member member, long long token)

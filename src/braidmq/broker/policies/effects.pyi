@@ -1,6 +1,7 @@
 from typing import Any, Final
 
 from braidmq.broker.policies.member import Member
+from braidmq.broker.policies.queue import Entry
 
 DROP_EXPIRED: Final[str]
 DROP_QUEUE_FULL: Final[str]
@@ -9,6 +10,7 @@ DROP_REJECTED: Final[str]
 DROP_NOT_SENDABLE: Final[str]
 DROP_SESSION_ENDED: Final[str]
 DROP_GROUP_GONE: Final[str]
+DROP_NO_READER: Final[str]
 DROP_REASONS: Final[tuple[str, ...]]
 
 class SendMessage:
@@ -17,6 +19,8 @@ class SendMessage:
     @property
     def message(self) -> Any: ...
     @property
+    def entry(self) -> Entry: ...
+    @property
     def qos(self) -> int: ...
     @property
     def token(self) -> int: ...
@@ -24,10 +28,14 @@ class SendMessage:
 class KeepMessage:
     @property
     def message(self) -> Any: ...
+    @property
+    def entry(self) -> Entry: ...
 
 class DropMessage:
     @property
     def message(self) -> Any: ...
+    @property
+    def entry(self) -> Entry: ...
     @property
     def reason(self) -> str: ...
 

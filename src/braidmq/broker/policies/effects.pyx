@@ -13,21 +13,34 @@ DROP_REJECTED = "rejected by the member"
 DROP_NOT_SENDABLE = "not sendable"
 DROP_SESSION_ENDED = "session ended during QoS 2"
 DROP_GROUP_GONE = "group gone"
+DROP_NO_READER = "nobody may read it"
 DROP_REASONS = (DROP_EXPIRED, DROP_QUEUE_FULL, DROP_NOBODY_ONLINE, DROP_REJECTED, DROP_NOT_SENDABLE,
-                DROP_SESSION_ENDED, DROP_GROUP_GONE)
+                DROP_SESSION_ENDED, DROP_GROUP_GONE, DROP_NO_READER)
 
 
 cdef class SendMessage:
+    @property
+    def message(self):
+        return self.entry.message
+
     def __repr__(self):
         return f"SendMessage({self.member.name!r}, {self.message!r}, qos={self.qos}, token={self.token})"
 
 
 cdef class KeepMessage:
+    @property
+    def message(self):
+        return self.entry.message
+
     def __repr__(self):
         return f"KeepMessage({self.message!r})"
 
 
 cdef class DropMessage:
+    @property
+    def message(self):
+        return self.entry.message
+
     def __repr__(self):
         return f"DropMessage({self.message!r}, {self.reason!r})"
 
@@ -37,24 +50,24 @@ cdef class WithdrawMessage:
         return f"WithdrawMessage({self.member.name!r}, token={self.token})"
 
 
-cdef SendMessage send_message(Member member, object message, int qos, long long token):
+cdef SendMessage send_message(Member member, Entry entry, int qos, long long token):
     cdef SendMessage effect = SendMessage.__new__(SendMessage)
     effect.member = member
-    effect.message = message
+    effect.entry = entry
     effect.qos = qos
     effect.token = token
     return effect
 
 
-cdef KeepMessage keep_message(object message):
+cdef KeepMessage keep_message(Entry entry):
     cdef KeepMessage effect = KeepMessage.__new__(KeepMessage)
-    effect.message = message
+    effect.entry = entry
     return effect
 
 
-cdef DropMessage drop_message(object message, str reason):
+cdef DropMessage drop_message(Entry entry, str reason):
     cdef DropMessage effect = DropMessage.__new__(DropMessage)
-    effect.message = message
+    effect.entry = entry
     effect.reason = reason
     return effect
 

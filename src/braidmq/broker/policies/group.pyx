@@ -22,14 +22,21 @@ The caller's contract. Each call returns the effects to carry out, in order (see
     `wake_at_s` has come                                  woken
     now and then, if messages expire                      swept
     another policy was configured                         policy_changed
-    a session with open deliveries is restored            subscribed, then restored for each delivery
+    after a restart                                       subscribed(online=False) for each session, then
+                                                          waited for what waited, restored for each delivery,
+                                                          disconnected for each session
+    rights to read have changed                           rights_changed; revoked for a delivery that its member
+                                                          may not read and, being away, has not
+    other settings were configured                        settings_changed
 
 A PUBLISH that goes to a member outside of its groups is told to `Member.sent`, its acknowledgement to
 `Member.acked`.
 
-A fast lane for QoS 0: while `has_fast_lane` holds, `member = policy.choose(now, publisher, topic)` and, if
-it is not None, `policy.sent(member, now)` do what `published` would do for a message of QoS 0 that has not
-expired.
+A fast lane for QoS 0: while `has_fast_lane` holds, `member = choose(now, publisher, topic, 0, 1)` and, if it
+is not None, `policy.sent(member, now)` do what `published` would do for a message of QoS 0 that has not expired.
+
+Rights: with `readers.ask`, a member never gets what it may not read; such messages wait in lanes of their own,
+so that they hold nobody up, and are dropped when nobody is left who may read them.
 
 Fences of MQTT: a QoS 2 delivery stays with its member, and dies with its session [MQTT-4.8.2-4]
 [MQTT-4.8.2-5]; a negative PUBACK or PUBREC ends the delivery, nobody else gets it [MQTT-4.8.2-6];
@@ -52,14 +59,16 @@ from braidmq.broker.policies.effects cimport drop_message, keep_message, send_me
 from braidmq.broker.policies.holders cimport KeyHolders
 from braidmq.broker.policies.member cimport Member
 from braidmq.broker.policies.queue cimport Entry, GroupQueue
+from braidmq.broker.policies.readers cimport Readers
 
 from braidmq.broker.policies.effects import (
-    DROP_EXPIRED, DROP_GROUP_GONE, DROP_NOBODY_ONLINE, DROP_NOT_SENDABLE, DROP_QUEUE_FULL, DROP_REJECTED,
-    DROP_SESSION_ENDED,
+    DROP_EXPIRED, DROP_GROUP_GONE, DROP_NO_READER, DROP_NOBODY_ONLINE, DROP_NOT_SENDABLE, DROP_QUEUE_FULL,
+    DROP_REJECTED, DROP_SESSION_ENDED,
 )
 from braidmq.broker.policies.settings import GroupSettings
 
 cdef int REFUSAL_LEAST = 0x80
+cdef long long RESTORED_MAX = 1 << 32    # more deliveries than any restart finds under way
 
 
 cdef class Delivery:
@@ -72,14 +81,12 @@ cdef class Place:
 
 
 cdef class SharedGroup:
-    """`number` gives the token of a member's next delivery, for a broker that numbers deliveries itself."""
-
-    def __init__(self, Policy policy, object settings=None, object number=None):
+    def __init__(self, Policy policy, object settings=None):
         self.policy = policy
         self.settings = settings or GroupSettings()
         self.queue = GroupQueue(self.settings.messages_max, self.settings.bytes_max)
         self.keeps_qos0 = self.settings.keep_qos0
-        self.number = number
+        self.readers = Readers()
         self.places = {}
         self.holders = KeyHolders()
         self.wake_at_s = INFINITY
@@ -101,6 +108,20 @@ cdef class SharedGroup:
     def place(self, Member member):
         return self.places.get(member)
 
+    def has_reader(self, topic):
+        """Whether somebody who subscribes, online or not, may read the topic."""
+        cdef Place place
+        barred = None if self.readers.may_read is None else self.readers.barred(topic, self.places)
+        for member, place in self.places.items():
+            if place.is_subscribed and (barred is None or member not in barred):
+                return True
+        return False
+
+    cpdef Delivery delivery(self, Member member, long long token):
+        """What the member has under this token, or None."""
+        cdef Place place = self.places.get(member)
+        return None if place is None else place.deliveries.get(token)
+
     def inflight(self, Member member):
         """Tokens that it has to acknowledge, in order of sending."""
         cdef Place place = self.places.get(member)
@@ -111,33 +132,54 @@ cdef class SharedGroup:
     cpdef list published(self, object message, double now, int qos, object publisher, object topic,
                          Py_ssize_t size_bytes, double expires_at_s=INFINITY):
         cdef list effects = []
-        cdef Entry entry = Entry.__new__(Entry)
-        cdef Member member
-        cdef bint is_tried = False
-        self.last_sequence += 1
-        entry.message, entry.publisher, entry.topic = message, publisher, topic
-        entry.qos, entry.size_bytes, entry.expires_at_s = qos, size_bytes, expires_at_s
-        entry.sequence = self.last_sequence
-        if self.queue.count == 0 and not self.policy.is_ordered and expires_at_s > now:
-            member = self.policy.choose(now, publisher, topic, qos, 1)
-            if member is not None:
-                self.send(entry, member, now, effects)
-                return effects
-            is_tried = True
-        self.enqueue(entry, now, effects, is_tried)
+        cdef Entry entry = self.new_entry(message, qos, publisher, topic, size_bytes, expires_at_s)
+        cdef Member member = self.taker(entry, now)
+        if member is None:
+            self.enqueue(entry, now, effects)
+        else:
+            self.send(entry, member, now, effects)
         return effects
 
-    cdef void enqueue(self, Entry entry, double now, list effects, bint is_tried):
+    # `published` in steps, for a caller that has no use for a list of effects: new_entry, then taker; then give
+    # and send, or else enqueue.
+
+    cdef Entry new_entry(self, object message, int qos, object publisher, object topic, Py_ssize_t size_bytes,
+                         double expires_at_s):
+        cdef Entry entry = Entry.__new__(Entry)
+        self.last_sequence += 1
+        entry.message = message
+        entry.publisher = publisher
+        entry.topic = topic
+        entry.qos = qos
+        entry.size_bytes = size_bytes
+        entry.expires_at_s = expires_at_s
+        entry.sequence = self.last_sequence
+        return entry
+
+    cdef Member taker(self, Entry entry, double now):
+        """Who gets the new entry at once; None: it has to be queued."""
+        entry.is_tried = self.queue.count == 0 and not self.policy.is_ordered and entry.expires_at_s > now
+        if not entry.is_tried:
+            return None
+        return self.choose(now, entry.publisher, entry.topic, entry.qos, 1)
+
+    cpdef Member choose(self, double now, object publisher, object topic, int qos, Py_ssize_t pending):
+        """As Policy.choose, among those who may read the topic."""
+        if self.readers.may_read is not None:
+            self.policy.bar(self.readers.barred(topic, self.places))
+        return self.policy.choose(now, publisher, topic, qos, pending)
+
+    cdef void enqueue(self, Entry entry, double now, list effects):
         cdef object lane
         if entry.expires_at_s <= now:
-            effects.append(drop_message(entry.message, DROP_EXPIRED))
+            effects.append(drop_message(entry, DROP_EXPIRED))
             return
         if entry.qos == 0 and not self.keeps_qos0 and len(self.policy.rotation) == 0:
-            effects.append(drop_message(entry.message, DROP_NOBODY_ONLINE))
+            effects.append(drop_message(entry, DROP_NOBODY_ONLINE))
             return
         lane = self.lane_of(entry)
         self.queue.add(lane, entry)
-        if is_tried:
+        if entry.is_tried:
             self.wake_for(entry, now)
         else:
             self.pump_lane(lane, now, effects)
@@ -145,7 +187,7 @@ cdef class SharedGroup:
             self.overflowed(now, effects)
             self.pump(now, effects)    # what was behind a dropped message may be sendable
         if self.queue.last(lane) is entry:
-            effects.append(keep_message(entry.message))
+            effects.append(keep_message(entry))
 
     cdef void overflowed(self, double now, list effects):
         cdef Entry entry
@@ -156,19 +198,28 @@ cdef class SharedGroup:
             else:
                 entry = self.queue.take_oldest()
                 if self.settings.overflow == "push":
+                    if self.readers.may_read is not None:
+                        self.policy.bar(self.readers.barred(entry.topic, self.places))
                     member = self.policy.overflow(now, entry.qos)
                     if member is not None:
                         self.send(entry, member, now, effects)
                         continue
-            effects.append(drop_message(entry.message, DROP_QUEUE_FULL))
+            effects.append(drop_message(entry, DROP_QUEUE_FULL))
 
     cdef void send(self, Entry entry, Member member, double now, list effects):
+        cdef int qos = 0
+        cdef long long token = self.give(entry, member, now, &qos)
+        effects.append(send_message(member, entry, qos, token))
+
+    cdef long long give(self, Entry entry, Member member, double now, int* granted):
+        """The member has the entry from now on: the delivery's token, and its QoS in `granted`."""
         cdef Place place = self.places[member]
         cdef int qos = min(entry.qos, place.qos)
         cdef long long token = 0
         cdef Delivery delivery
         if qos:
-            token = member.take_token() if self.number is None else self.number(member)
+            token = member.take_token()
+            member.promised(entry.size_bytes)
             delivery = Delivery.__new__(Delivery)
             delivery.entry = entry
             delivery.qos = qos
@@ -176,7 +227,8 @@ cdef class SharedGroup:
             if self.policy.is_ordered:
                 self.holders.add(self.policy.key(entry.publisher, entry.topic), member)
         self.policy.sent(member, now, token)
-        effects.append(send_message(member, entry.message, qos, token))
+        granted[0] = qos
+        return token
 
     cdef void pump(self, double now, list effects):
         """Sends what can be sent of what waits."""
@@ -195,9 +247,9 @@ cdef class SharedGroup:
                 return
             if entry.expires_at_s <= now:
                 self.queue.take(lane)
-                effects.append(drop_message(entry.message, DROP_EXPIRED))
+                effects.append(drop_message(entry, DROP_EXPIRED))
                 continue
-            member = self.policy.choose(now, entry.publisher, entry.topic, entry.qos, self.queue.count)
+            member = self.choose(now, entry.publisher, entry.topic, entry.qos, self.queue.count)
             if member is None:
                 self.wake_for(entry, now)
                 return
@@ -220,7 +272,7 @@ cdef class SharedGroup:
 
     def swept(self, double now):
         """Drops what has expired while it waited, to free its memory."""
-        effects = [drop_message(entry.message, DROP_EXPIRED) for entry in self.queue.take_expired(now)]
+        effects = [drop_message(entry, DROP_EXPIRED) for entry in self.queue.take_expired(now)]
         if effects:
             self.pump(now, effects)    # what was behind a dropped message may be sendable
         return effects
@@ -237,7 +289,7 @@ cdef class SharedGroup:
         del place.deliveries[token]
         self.policy.acked(member, now, token)
         if reason >= REFUSAL_LEAST:
-            effects.append(drop_message(delivery.entry.message, DROP_REJECTED))
+            effects.append(drop_message(delivery.entry, DROP_REJECTED))
         self.settled(member, delivery.entry, now, effects)
         self.forget_if_done(member, place)
         return effects
@@ -273,7 +325,7 @@ cdef class SharedGroup:
         """The PUBLISH of this delivery can't be written, such as one larger than the client takes."""
         cdef Place place = self.places[member]
         cdef Delivery delivery = place.deliveries.pop(token)
-        effects = [drop_message(delivery.entry.message, DROP_NOT_SENDABLE)]
+        effects = [drop_message(delivery.entry, DROP_NOT_SENDABLE)]
         member.withdrawn(token)
         self.settled(member, delivery.entry, now, effects)
         self.forget_if_done(member, place)
@@ -310,6 +362,7 @@ cdef class SharedGroup:
         place.is_subscribed = True
         place.qos = qos
         if not online:
+            self.readers.forget()
             return []
         place.is_online = True
         self.policy.join(member, now, qos)
@@ -361,7 +414,7 @@ cdef class SharedGroup:
                 member.completed()
             else:
                 member.withdrawn(token)
-                effects.append(drop_message(delivery.entry.message, DROP_SESSION_ENDED))
+                effects.append(drop_message(delivery.entry, DROP_SESSION_ENDED))
         self.holders.remove_member(member)
         del self.places[member]
         return effects + self.members_changed(now)
@@ -370,15 +423,56 @@ cdef class SharedGroup:
                  object topic, Py_ssize_t size_bytes, double expires_at_s=INFINITY, bint is_received=False):
         """A delivery that was under way when the broker stopped; the session has it again."""
         cdef Delivery delivery = Delivery.__new__(Delivery)
-        cdef Place place = self.places[member]
-        self.last_sequence += 1
-        delivery.entry = Entry(message, publisher, topic, qos, size_bytes, expires_at_s, self.last_sequence)
+        cdef Place place = self.places.setdefault(member, Place())
+        if self.restored_sequence == 0:    # the first: all of them are older than whatever waits
+            self.restored_sequence = self.oldest_sequence() - RESTORED_MAX
+        self.restored_sequence += 1
+        delivery.entry = Entry(message, publisher, topic, qos, size_bytes, expires_at_s, self.restored_sequence)
         delivery.qos = qos
         delivery.is_received = is_received
         place.deliveries[token] = delivery
         member.sent(now, token)
         if is_received:
             member.received(now, token)
+
+    cdef long long oldest_sequence(self):
+        return min([0] + [entry.sequence for entry in self.queue])
+
+    def waited(self, object message, long long sequence, int qos, object publisher, object topic,
+               Py_ssize_t size_bytes, double expires_at_s=INFINITY):
+        """What waited in the group when the broker stopped; in order of its sequence."""
+        cdef Entry entry = Entry(message, publisher, topic, qos, size_bytes, expires_at_s, sequence)
+        entry.is_noted = True
+        self.last_sequence = max(self.last_sequence, sequence)
+        self.queue.add(None, entry)
+
+    def revoked(self, Member member, long long token, double now):
+        """It may not read this message any more, and has not: QoS 1 goes to another."""
+        cdef Place place = self.places[member]
+        cdef Delivery delivery = place.deliveries.pop(token)
+        effects = []
+        member.withdrawn(token)
+        if delivery.qos == 1:
+            effects.append(keep_message(delivery.entry))
+            self.queue.put_back(self.lane_of(delivery.entry), [delivery.entry])
+        else:
+            effects.append(drop_message(delivery.entry, DROP_NO_READER))
+        self.settled(member, delivery.entry, now, effects)
+        self.forget_if_done(member, place)
+        return effects + self.members_changed(now)
+
+    def rights_changed(self, double now):
+        self.readers.forget()
+        self.policy.bar(None)
+        return self.members_changed(now)
+
+    def settings_changed(self, object settings, double now):
+        cdef list effects = []
+        self.settings = settings
+        self.keeps_qos0 = settings.keep_qos0
+        self.queue.messages_max, self.queue.bytes_max = settings.messages_max, settings.bytes_max
+        self.overflowed(now, effects)
+        return effects
 
     def policy_changed(self, Policy policy, double now):
         """Goes on with `policy`, a new one. Messages that are with members stay there."""
@@ -392,13 +486,26 @@ cdef class SharedGroup:
         return self.members_changed(now)
 
     def members_changed(self, double now):
-        effects = []
+        cdef list effects = []
+        self.readers.forget()
         if not self.members:
-            effects += [drop_message(entry.message, DROP_GROUP_GONE) for entry in self.queue.take_all()]
+            effects += [drop_message(entry, DROP_GROUP_GONE) for entry in self.queue.take_all()]
+        elif self.readers.may_read is not None and self.queue.count:
+            self.drop_unreadable(effects)
         for lane in self.queue.lanes():
             self.sort_lane(lane)
         self.pump(now, effects)
         return effects
+
+    cdef void drop_unreadable(self, list effects):
+        cdef Entry entry
+        readable = []
+        for entry in self.queue.take_all():
+            if self.has_reader(entry.topic):
+                readable.append(entry)
+            else:
+                effects.append(drop_message(entry, DROP_NO_READER))
+        self.queue.put_back(None, readable)
 
     def requeues_at_disconnect(self):
         if self.settings.requeue == "auto":
@@ -414,7 +521,7 @@ cdef class SharedGroup:
             delivery = place.deliveries.pop(token)
             member.withdrawn(token)
             entries.append(delivery.entry)
-            effects.append(keep_message(delivery.entry.message))
+            effects.append(keep_message(delivery.entry))
         self.queue.put_back(None, entries)
         return tokens
 
@@ -426,8 +533,12 @@ cdef class SharedGroup:
 
     cdef object lane_of(self, Entry entry):
         cdef Member member
+        cdef object barred = None
+        if self.readers.may_read is not None:
+            barred = self.readers.barred(entry.topic, self.places)
+            self.policy.bar(barred)
         if not self.policy.is_ordered:
-            return None
+            return barred
         member = self.policy.owner(entry.publisher, entry.topic)
         if member is None:
             return None

@@ -59,6 +59,8 @@ cdef class HashPolicy(Policy):
         cdef uint64_t weight, best_weight = 0
         cdef Seat seat, best = None
         for seat in self.rotation:
+            if seat.is_barred:
+                continue
             weight = mixed(key_hash ^ seat.name_hash)
             if best is None or weight > best_weight:
                 best, best_weight = seat, weight

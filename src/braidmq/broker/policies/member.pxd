@@ -13,7 +13,7 @@ cdef class Member:
     cdef public bint has_event_status       # reports at once when its queue changes much
     cdef public double rtt_s                # smoothed round trip; 0 = not known
     cdef public double rtt_min_s            # shortest round trip seen; 0 = not trusted
-    cdef public bint is_pressed             # its socket has bytes that the kernel didn't take
+    cdef public bint is_pressed             # what under_pressure answers, unless a subclass knows better
 
     # Traffic of the present connection.
     cdef readonly double last_sent_s        # t_s: time of the last message sent to it, or of its connection
@@ -47,6 +47,7 @@ cdef class Member:
     cpdef void connected(self, double now)
     cpdef long long take_token(self)
     cpdef void sent(self, double now, long long token=*, double mean_s=*)
+    cdef void sent_many(self, double now, long long count)
     cpdef bint acked(self, double now, long long token)
     cpdef bint received(self, double now, long long token)
     cpdef void completed(self)
@@ -59,5 +60,6 @@ cdef class Member:
     cdef void learn_from_ack(self, double now, double sent_s) noexcept
     cdef void learn_from_report(self, double now, Py_ssize_t backlog, double processing_s,
                                 Py_ssize_t processed) noexcept
-    cdef inline bint has_room(self) noexcept:
-        return self.inflight + self.releasing < self.receive_max
+    cdef bint has_room(self) noexcept          # for one more message that needs an acknowledgement
+    cdef void promised(self, Py_ssize_t size_bytes) noexcept    # one is about to be sent to it
+    cdef bint under_pressure(self) noexcept    # its socket has bytes that the kernel didn't take

@@ -66,8 +66,18 @@ cdef class Member:
         for token in self.unacked:
             self.unacked[token] = now
 
+    cdef bint has_room(self) noexcept:
+        return self.inflight + self.releasing < self.receive_max
+
+    cdef void promised(self, Py_ssize_t size_bytes) noexcept:
+        pass    # what was sent is counted at once here, whenever the caller does it
+
+    cdef bint under_pressure(self) noexcept:
+        return self.is_pressed
+
     cpdef long long take_token(self):
-        """A number for the next delivery, unique in this session."""
+        """A number for the next delivery, unique in this session. A broker that numbers deliveries itself
+        overrides it."""
         self.last_token += 1
         return self.last_token
 
@@ -83,6 +93,13 @@ cdef class Member:
             self.unacked[token] = now
             self.inflight = len(self.unacked)
             self.last_token = max(self.last_token, token)
+
+    cdef void sent_many(self, double now, long long count):
+        """So many PUBLISH packets of QoS 0 went out together, of subscriptions outside of groups."""
+        self.busy_until_s = max(self.busy_until_s, now) + count * self.finish_service(now, 0.0)
+        self.last_sent_s = now
+        self.sent_total += count
+        self.sent_since_status += count
 
     cpdef bint acked(self, double now, long long token):
         """PUBACK, or a PUBREC that ends the delivery. False: this token is not in flight."""

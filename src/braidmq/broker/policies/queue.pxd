@@ -7,11 +7,13 @@ cdef class Entry:
     cdef readonly Py_ssize_t size_bytes
     cdef readonly double expires_at_s    # infinity = never
     cdef readonly long long sequence     # order of publication in this group
+    cdef bint is_tried                   # the policy was asked when it came, and found nobody
+    cdef public bint is_noted            # the caller's: a store has it as waiting in the group
 
 
 cdef class GroupQueue:
-    cdef readonly Py_ssize_t messages_max
-    cdef readonly Py_ssize_t bytes_max
+    cdef public Py_ssize_t messages_max
+    cdef public Py_ssize_t bytes_max
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t size_bytes
     cdef dict by_lane                    # lane -> deque of Entry, none of them empty

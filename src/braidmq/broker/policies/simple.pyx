@@ -46,7 +46,7 @@ cdef class RoundRobinPolicy(Policy):
         cdef Seat seat, pressed = None
         for seat in self.rotation:
             if has_room(seat, qos):
-                if not seat.member.is_pressed:
+                if not seat.member.under_pressure():
                     return seat.member
                 if pressed is None:
                     pressed = seat
@@ -106,10 +106,20 @@ cdef class StickyPolicy(Policy):
     cpdef Member owner(self, object publisher, object topic):
         cdef object key = self.key(publisher, topic)
         cdef Member member = self.bound.get(key)
+        if self.barred is not None:
+            return member if member is not None and member not in self.barred else self.first_reader()
         if member is not None:
             self.bound.move_to_end(key)
             return member
         return self.bind(key) if self.rotation else None
+
+    cdef Member first_reader(self):
+        """For what the publisher's own member may not read: always the same one, which binds nobody."""
+        cdef Seat seat, first = None
+        for seat in self.rotation:
+            if not seat.is_barred and (first is None or seat.number < first.number):
+                first = seat
+        return None if first is None else first.member
 
     cdef Member bind(self, object key):
         cdef Seat seat, best = None
