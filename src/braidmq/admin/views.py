@@ -14,7 +14,7 @@ from braidmq.broker.group_state import GroupState
 from braidmq.broker.message import Message
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session
-from braidmq.config import PolicyName
+from braidmq.groups_config import PolicyName
 
 T = TypeVar("T")
 

@@ -34,8 +34,8 @@ from braidmq.broker.shared_groups import SharedGroups
 from braidmq.broker.status_reports import StatusReports, agreed, declared_in, status_topic_of
 from braidmq.broker.timers import Timers
 from braidmq.broker.wills import pending_will
-from braidmq.config import GroupsConfig
 from braidmq.errors import ProtocolError
+from braidmq.groups_config import GroupsConfig
 from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
 from braidmq.store import Store
 from braidmq.store.records import AWAY, SESSION, SESSION_ENDED, WILL

@@ -17,8 +17,8 @@ from braidmq.broker.hub import Hub
 from braidmq.broker.policies import GroupSettings, SharedGroup, make_policy
 from braidmq.broker.session import Session
 from braidmq.broker.timers import Timers
-from braidmq.config import GroupOverride, GroupsConfig, PolicyName
 from braidmq.errors import ConfigError
+from braidmq.groups_config import GroupOverride, GroupsConfig, PolicyName
 from braidmq.store.records import GroupName
 
 SWEEP_S: Final = 5.0  # how long an expired message may hold memory in a group
