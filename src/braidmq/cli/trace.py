@@ -134,6 +134,7 @@ DROPS: Final = {
     "away": "the client is away, and QoS 0 does not wait",
     "damaged": "it can't be read back from the disk",
     "store_failing": "the store can't be written",
+    "group_gone": "the shared group has no members any more",
 }
 PUBLISHER_KINDS: Final = frozenset({"published", "retained"})  # what somebody does, not what is done to it
 MESSAGE_KINDS: Final = frozenset({"published", "delivered", "queued", "dropped", "will_sent"})
