@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from braidmq.spark.offsets import Log, Logs, Offsets, Segment, earliest, end_offset, latest, read_log
 from braidmq.spark.plan import (
     Gap,
+    Keep,
     TriggerLimits,
     next_end,
     partitions,
@@ -139,10 +140,13 @@ def test_a_row_that_two_segments_have_is_read_once() -> None:
     assert rows_between({"a": 0}, {"a": 15}, known) == [("a", row) for row in range(15)]
 
 
-@given(logs, st.integers(0, 1200), st.integers(0, 100), st.integers(0, 2000))
-def test_trimming_keeps_what_is_needed(known: Logs, committed: int, rows_kept: int, bytes_kept: int) -> None:
+keeps = st.builds(Keep, st.integers(0, 100), st.integers(0, 2000), st.integers(0, 6))
+
+
+@given(logs, st.integers(0, 1200), keeps)
+def test_trimming_keeps_what_is_needed(known: Logs, committed: int, keep: Keep) -> None:
     for log in known.values():
-        trimmed = set(trimmable(log, committed, rows_kept, bytes_kept))
+        trimmed = set(trimmable(log, committed, keep))
         assert log[-1] not in trimmed
         assert all(segment.end <= committed for segment in trimmed)
         left = [segment for segment in log if segment not in trimmed]
@@ -151,9 +155,10 @@ def test_trimming_keeps_what_is_needed(known: Logs, committed: int, rows_kept: i
 
 def test_repeats_stay_known_as_long_as_there_is_room() -> None:
     log = log_of(10, 10, 10, 10)
-    assert [segment.first for segment in trimmable(log, 40, 15, 1_000)] == [10, 0]
-    assert [segment.first for segment in trimmable(log, 40, 1_000, 150)] == [10, 0]
-    assert trimmable(log, 5, 0, 0) == []
+    assert [segment.first for segment in trimmable(log, 40, Keep(15, 1_000, 99))] == [10, 0]
+    assert [segment.first for segment in trimmable(log, 40, Keep(1_000, 150, 99))] == [10, 0]
+    assert [segment.first for segment in trimmable(log, 40, Keep(1_000, 1_000, 3))] == [0]
+    assert trimmable(log, 5, Keep(0, 0, 0)) == []
 
 
 @given(logs)

@@ -12,6 +12,7 @@ import pytest
 
 from braidmq.client import BlockingClient
 from braidmq.spark.options import BrokerAddress, Connection
+from braidmq.spark.plan import Keep
 from braidmq.spark.supervisor import Supervisor
 from braidmq.spark.tasks import ReceiverTask, Report
 from braidmq.spark.wal import Wal
@@ -163,7 +164,7 @@ def test_the_log_is_bounded_and_goes_on_when_there_is_room(receiving: Receiving)
         log = receiving.wal.log(receiving.name)
         for segment in log:
             seen.update(map(int, receiving.wal.read(receiving.name, segment).column("payload").to_pylist()))
-        receiving.wal.trim(receiving.name, log, committed=log[-1].end, rows_kept=0, bytes_kept=0)
+        receiving.wal.trim(receiving.name, log, committed=log[-1].end, keep=Keep(0, 0, 0))
         return len(seen) == 1_000
 
     wait_for(read_and_trim, "the rest")

@@ -10,6 +10,7 @@ from pyarrow import fs
 from braidmq.spark.files import ClaimError, Files, LocalFiles, RemoteFiles, open_files
 from braidmq.spark.offsets import Segment, new_log_number
 from braidmq.spark.options import BrokerAddress
+from braidmq.spark.plan import Keep
 from braidmq.spark.wal import Member, SegmentWriter, Wal
 
 Opener = Callable[[Path], Files]
@@ -30,7 +31,7 @@ def test_numbers_go_on_after_a_restart_and_after_trimming(wal: Wal) -> None:
     assert writer.write(rows(b"a", b"b"), 10) == Segment(100, 2, 10)
     assert writer.write(rows(b"c"), 5) == Segment(102, 1, 5)
     writer.close()
-    wal.trim("s", wal.log("s"), committed=103, rows_kept=0, bytes_kept=0)
+    wal.trim("s", wal.log("s"), committed=103, keep=Keep(0, 0, 0))
     assert wal.log("s") == (Segment(102, 1, 5),)
     again = SegmentWriter(wal, "s", first=7)
     assert again.next == 103

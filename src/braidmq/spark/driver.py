@@ -14,7 +14,7 @@ from braidmq.errors import BraidError
 from braidmq.spark.dedup import WINDOW
 from braidmq.spark.files import Claim
 from braidmq.spark.offsets import Log, Offsets, latest, resolve
-from braidmq.spark.plan import Slice, TriggerLimits, next_end, partitions, slices
+from braidmq.spark.plan import Keep, Slice, TriggerLimits, next_end, partitions, slices
 from braidmq.spark.source_options import StreamOptions, Subscriber
 from braidmq.spark.supervisor import Supervisor
 from braidmq.spark.tasks import ReceiverTask
@@ -23,6 +23,8 @@ from braidmq.spark.wal import Member, Wal
 CLAIM_PATIENCE_S = 30.0  # an earlier run may still be ending
 DRAIN_QUIET_S = 3.0
 PARTITION_BYTES_MAX = 32 << 20
+SEGMENTS_KEPT = 256  # committed ones; with few messages each, a listing would become long
+LISTING_SHARE_MAX = 0.05  # of the driver's time
 AVAILABLE_NOW_POLL_S = 0.05
 SETTLED_STATES = ("receiving", "full", "drained")
 
@@ -40,6 +42,7 @@ class StreamDriver:
         self._members: dict[str, Member] = {member.name: member for member in self._wal.members()}
         self._logs: dict[str, Log] = {}
         self._listed_at = float("-inf")
+        self._listing_pause_s = self._wal.files.listing_pause_s
         self._batch_at = time.monotonic()
         self._target: Offsets | None = None  # of a query that reads what is there now
         self._committed: Offsets = {}
@@ -174,9 +177,11 @@ class StreamDriver:
     def _list(self, start: Offsets) -> dict[str, Log]:
         """Spark asks every 10 ms when it is idle; a listing is good for a little longer than that."""
         now = time.monotonic()
-        if now - self._listed_at >= self._wal.files.listing_costs_s:
+        if now - self._listed_at >= self._listing_pause_s:
             self._logs = self._wal.logs(self._members.keys() | start.keys())
-            self._listed_at = now
+            self._listed_at = time.monotonic()
+            took_s = self._listed_at - now
+            self._listing_pause_s = max(self._wal.files.listing_pause_s, took_s / LISTING_SHARE_MAX)
         return self._logs
 
     def _trim_if_large(self, start: Offsets) -> None:
@@ -190,10 +195,10 @@ class StreamDriver:
 
     def _trim(self, end: Offsets) -> None:
         options = self._options
-        bytes_kept = options.subscriber_wal_bytes_max // 4
+        keep = Keep(WINDOW, options.subscriber_wal_bytes_max // 4, SEGMENTS_KEPT)
         for name, position in end.items():
             if name in self._members:
-                self._wal.trim(name, self._wal.log(name), position, WINDOW, bytes_kept)
+                self._wal.trim(name, self._wal.log(name), position, keep)
         self._listed_at = float("-inf")
 
 

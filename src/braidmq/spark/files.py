@@ -44,7 +44,7 @@ class Claim(Protocol):
 class Files(Protocol):
     """Paths are relative to the root of the log, with slashes."""
 
-    listing_costs_s: float  # how seldom to list
+    listing_pause_s: float  # between two listings, at least
 
     def names(self, folder: str) -> list[str]: ...
 
@@ -73,7 +73,7 @@ def open_files(location: str) -> Files:
 
 
 class LocalFiles:
-    listing_costs_s = 0.02
+    listing_pause_s = 0.02
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -148,7 +148,7 @@ class LocalClaim:
 
 
 class RemoteFiles:
-    listing_costs_s = 0.5
+    listing_pause_s = 0.5
 
     def __init__(self, filesystem: Any, root: str) -> None:
         self._filesystem = filesystem

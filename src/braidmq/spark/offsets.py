@@ -5,6 +5,7 @@ segment is a file of consecutive rows, and its name says all that planning needs
 enough to plan a batch. Values only: no Spark, no files, no clock.
 """
 
+import functools
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -40,6 +41,7 @@ Log = tuple[Segment, ...]  # of one subscriber, ordered
 Logs = Mapping[str, Log]
 
 
+@functools.lru_cache(1 << 16)  # a log is listed again and again
 def read_segment_name(name: str) -> Segment | None:
     """None for what is no segment: a file that is still being written, a lock."""
     found = _NAME.fullmatch(name)
@@ -47,7 +49,8 @@ def read_segment_name(name: str) -> Segment | None:
 
 
 def read_log(names: Iterable[str]) -> Log:
-    return tuple(sorted(segment for name in names if (segment := read_segment_name(name)) is not None))
+    """Ordered by the names, whose first part has a fixed width."""
+    return tuple(segment for name in sorted(names) if (segment := read_segment_name(name)) is not None)
 
 
 def new_log_number(now_s: float) -> int:

@@ -157,18 +157,22 @@ def partitions(found: Iterable[Slice], bytes_max: int) -> list[list[Slice]]:
     return parts
 
 
-def trimmable(log: Log, committed: int, rows_kept: int, bytes_kept: int) -> Sequence[Segment]:
-    """The segments that nobody needs.
+class Keep(msgspec.Struct, frozen=True):
+    """How much of what is committed stays in a log: a receiver that restarts knows repeats by it."""
 
-    The newest segment always stays: its name is where numbering goes on. The last `rows_kept` rows stay as
-    long as they have no more than `bytes_kept` bytes: a receiver that restarts knows repeats by them.
-    """
+    rows: int
+    size_bytes: int
+    segments: int
+
+
+def trimmable(log: Log, committed: int, keep: Keep) -> Sequence[Segment]:
+    """The segments that nobody needs. The newest always stays: its name is where numbering goes on."""
     kept_bytes = 0
-    keep_from = end_offset(log) - rows_kept
+    keep_from = end_offset(log) - keep.rows
     trimmed: list[Segment] = []
-    for segment in reversed(log[:-1]):
+    for behind, segment in enumerate(reversed(log[:-1]), 2):
         kept_bytes += segment.size_bytes
-        needed = segment.end > committed
-        if not needed and (segment.end <= keep_from or kept_bytes > bytes_kept):
+        within = segment.end > keep_from and kept_bytes <= keep.size_bytes and behind <= keep.segments
+        if segment.end <= committed and not within:
             trimmed.append(segment)
     return trimmed

@@ -16,7 +16,7 @@ import pyarrow as pa
 from braidmq.spark.files import UNFINISHED, Claim, Files, open_files
 from braidmq.spark.offsets import Log, Segment, end_offset, read_log
 from braidmq.spark.options import BrokerAddress
-from braidmq.spark.plan import trimmable
+from braidmq.spark.plan import Keep, trimmable
 
 MEMBERS_NAME = "members.json"
 
@@ -53,8 +53,8 @@ class Wal:
         with pa.ipc.open_file(self.files.read(f"{subscriber}/{segment.name}")) as file:
             return file.get_batch(0)
 
-    def trim(self, subscriber: str, log: Log, committed: int, rows_kept: int, bytes_kept: int) -> None:
-        for segment in trimmable(log, committed, rows_kept, bytes_kept):
+    def trim(self, subscriber: str, log: Log, committed: int, keep: Keep) -> None:
+        for segment in trimmable(log, committed, keep):
             self.files.delete(f"{subscriber}/{segment.name}")
 
     def members(self) -> tuple[Member, ...]:
