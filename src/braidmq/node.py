@@ -227,6 +227,7 @@ async def _stop(broker: Broker, turn: Turn, servers: list[Listening]) -> None:
             while turn.open_links:
                 await asyncio.sleep(GOODBYE_POLL_S)
     turn.stop()
+    broker.hub.hand_over()
     broker.audience.tell(Stopped())
     broker.hub.store.close()
 

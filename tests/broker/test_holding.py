@@ -1,9 +1,10 @@
 """Nothing is promised before it is kept: with a store that takes its time, answers wait for it."""
 
-from braidmq.store.records import INBOUND, QUEUED, RETAINED, SENT, SESSION, SETTLED, SUBSCRIBED
+from braidmq.store.records import INBOUND, QUEUED, RETAINED, SENT, SESSION, SETTLED, SUBSCRIBED, WILL
 from braidmq.wire import (
     Connack,
     Connect,
+    Disconnect,
     Properties,
     Puback,
     Publish,
@@ -12,6 +13,7 @@ from braidmq.wire import (
     Suback,
     Subscribe,
     Subscription,
+    Will,
 )
 from tests.broker.world import Client, SlowStore, World
 
@@ -119,6 +121,20 @@ def test_turns_gather_while_the_store_is_busy() -> None:
     assert publisher.read() == [Puback(2), Puback(3)]
     assert subscriber.payloads() == [b"2", b"3"]
     assert store.turns == []
+
+
+def test_a_broker_that_stops_leaves_nothing_behind() -> None:
+    """A goodbye has no answer that would wait for the store; still, the will must not come after it."""
+    store = SlowStore()
+    world = World(store)
+    client = world.open()
+    client.send(Connect("c", will=Will("t", b"gone"), properties=LASTING))
+    client.send(Disconnect())
+    assert len(store.turns) == 1  # the store is busy with the CONNECT
+    world.broker.hub.hand_over()
+    store.keep_one()
+    store.keep_one()
+    assert [record[2] is None for record in store.kept if record[0] == WILL] == [False, True]
 
 
 def test_what_was_sent_and_settled_in_order_is_told_in_few_bytes() -> None:

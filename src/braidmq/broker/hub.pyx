@@ -28,6 +28,10 @@ DROP_NAMES = (
 )
 
 
+def _nobody_waits():
+    """For a turn of which nobody has to be told that it is kept."""
+
+
 cdef class Hub:
     def __init__(self, limits, store):
         self.now = 0.0
@@ -65,6 +69,11 @@ cdef class Hub:
         self.is_committing = True
         self.store.commit(self.journal.take() if self.journal is not None else b"",
                           partial(self._release, outlets, waiters))
+
+    def hand_over(self):
+        """Give the store all that is noted, though it may be busy: the broker stops, and nothing follows."""
+        if self._has_noted():
+            self.store.commit(self.journal.take(), _nobody_waits)
 
     def _has_noted(self):
         return self.journal is not None and len(self.journal) > 0
