@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from braidmq.broker.access import BuiltInGate
@@ -13,9 +14,9 @@ from braidmq.broker.wills import PendingWill
 from braidmq.limits import Limits
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
-from braidmq.store.records import Record
+from braidmq.store.records import GROUP_QUEUED, QUEUED, Record
 from braidmq.store.state import State
-from braidmq.wire import Properties, Puback, Publish, Pubrec, Pubrel
+from braidmq.wire import Connect, Properties, Puback, Publish, Pubrec, Pubrel, Will
 from tests.broker.world import World
 from tests.durability.history import Play, histories, picture
 
@@ -142,3 +143,23 @@ def test_a_released_packet_id_is_free_after_a_restart() -> None:
     publisher.send(Publish("t", b"1", 2, packet_id=1), Publish("t", b"2", 2, packet_id=2))
     publisher.send(Pubrel(1))
     assert restored(store.turns, world.now, WALL_OFFSET_S).sessions["p"].inbound == {2}
+
+
+@pytest.mark.parametrize("is_member_here", [False, True])
+def test_a_will_to_a_shared_group_is_there_once_after_a_crash(is_member_here: bool) -> None:
+    """Who gets it may differ, since whose turn it is isn't kept; that one member does may not."""
+    store = KeepingStore()
+    world = World(store)
+    members = [world.connect(name, properties=Properties(session_expiry_s=100)) for name in ("m", "n")]
+    for member in members:
+        member.subscribe("$share/g/w", qos=1)
+    if not is_member_here:
+        for member in members:
+            member.vanish()
+    mortal = world.open()
+    mortal.send(Connect("mortal", will=Will("w", b"gone", 1)))
+    broker = restored(store.turns, world.now, WALL_OFFSET_S)
+    waiting = [record for part in living(broker) for record in part if record[0] in (QUEUED, GROUP_QUEUED)]
+    assert [message.payload for record in waiting for message in record if isinstance(message, Message)] == [
+        b"gone"
+    ]
