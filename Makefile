@@ -65,6 +65,10 @@ bench: setup $(VENV)/.tools ## measure against Mosquitto; results go to bench/re
 	$(BIN)/python -m bench.run $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m bench.durability all)
 
+.PHONY: bench-balance
+bench-balance: setup $(VENV)/.tools ## measure shared subscriptions live, ten minutes; results go to bench/results
+	$(BIN)/braidmq load balance --json bench/results/balance.json --figure docs/experiments/balance-live.png $(ARGS)
+
 .PHONY: docs
 docs: setup $(VENV)/.tools ## write the generated pages, docs/configuration.md and docs/conformance.md
 	$(BIN)/python -m tools.configuration_doc
