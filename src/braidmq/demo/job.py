@@ -6,7 +6,6 @@ Whatever happens, leaving the job ends every process that it has started.
 
 import asyncio
 import json
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -29,7 +28,7 @@ from braidmq.demo.pipeline_file import (
     pipeline_toml,
 )
 from braidmq.demo.plan import FleetPlan, Script
-from braidmq.demo.processes import Child, broker_process, child
+from braidmq.demo.processes import Child, broker_process, child, free_port
 from braidmq.demo.receivers import find_receiver, read_receivers, slow_down
 from braidmq.demo.situation import Situation
 from braidmq.demo.verdict import check_tables, must_close
@@ -65,7 +64,7 @@ class Job:
         self.settings = settings
         self.situation = Situation()
         self._directory = prepare(settings.directory).absolute()
-        self._metrics_port = _free_port()
+        self._metrics_port = free_port()
 
     @property
     def pipeline_file(self) -> Path:
@@ -94,7 +93,7 @@ class Job:
     async def _broker(self, number: int) -> AsyncIterator[str]:
         name = f"broker-{number + 1}"
         flags = ("--data-dir", str(self._directory / name))
-        async with broker_process(name, self._directory / f"{name}.log", *flags) as address:
+        async with broker_process(name, self._directory / f"{name}.log", *flags) as (address, _):
             yield address
 
     def _write_pipeline_file(self, brokers: list[str]) -> None:
@@ -240,10 +239,3 @@ async def _until(
         await asyncio.sleep(POLL_S)
         if progress() != before:
             before, give_up_s = progress(), time.monotonic() + patience_s
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

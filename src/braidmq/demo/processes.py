@@ -7,6 +7,7 @@ the session takes along what the child has started, such as Spark's JVM.
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -69,14 +70,22 @@ async def child(name: str, arguments: list[str], log: Path) -> AsyncIterator[Chi
 
 
 @asynccontextmanager
-async def broker_process(name: str, log: Path, *flags: str) -> AsyncIterator[str]:
-    """A broker with default settings on a free port; where it listens."""
+async def broker_process(name: str, log: Path, *flags: str) -> AsyncIterator[tuple[str, Child]]:
+    """A broker with default settings on a free port: where it listens, and the process."""
     async with child(name, ["braidmq", "serve", "--port", "0", *flags], log) as broker:
         assert broker.process.stdout is not None
         line = (await broker.process.stdout.readline()).decode().strip()
         if not line.startswith("listening on "):
             raise BraidError(f"{name} did not start: {broker.last_words()}")
-        yield line.removeprefix("listening on ")
+        yield line.removeprefix("listening on "), broker
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens to just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
