@@ -10,8 +10,8 @@ are taken. Throughput at the publishers, into the table, and the mean latency. H
 cores of one machine: what a second broker or subscriber can gain depends on how many there are.
 
 Every case begins with a trickle of messages until Spark has committed a few batches, which isn't counted. CPU
-seconds are those between the end of the warm-up and the end of publishing, by million messages published in that
-time, so that the start of Java isn't in them.
+seconds are those between the end of the warm-up and the end of publishing, by million messages published in
+that time, so that the start of Java isn't in them.
 """
 
 import argparse
