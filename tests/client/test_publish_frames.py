@@ -7,7 +7,7 @@ from msgspec import structs
 
 from braidmq.client.publish_frames import TOPICS_MAX, PublishFrames
 from braidmq.errors import ProtocolError
-from braidmq.wire import V5, V311, Properties, Publish, encode
+from braidmq.wire import NO_PROPERTIES, V5, V311, Properties, Publish, encode
 from tests.client.test_batch import MESSAGES
 
 
@@ -40,3 +40,13 @@ def test_many_topics_are_forgotten_again() -> None:
         frames.check(packet)
         assert frames.frame(packet) == encode(packet, V5)
     assert len(frames._topics) <= TOPICS_MAX
+
+
+def test_what_was_encoded_for_one_message_is_not_sent_with_another() -> None:
+    frames = PublishFrames(V5)
+    several = [Properties(content_type="a"), Properties(content_type="b"), NO_PROPERTIES]
+    packets = [Publish("t", b"", properties=properties) for properties in several]
+    for packet in packets:
+        frames.check(packet)
+    for packet in [*packets, *reversed(packets)]:
+        assert frames.frame(packet) == encode(packet, V5)

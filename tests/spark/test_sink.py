@@ -15,6 +15,7 @@ from pyspark.sql import functions as sql
 from braidmq.client import BlockingClient, Message
 from braidmq.spark.repeats import MARK, RepeatFilter
 from braidmq.spark.sink import rotated
+from tests.support.broker import UnsupportedError, start_mosquitto
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 SILENCE_S = 20.0  # so long may an expected message take
@@ -74,6 +75,26 @@ def test_every_row_of_every_partition_arrives_once(
     messages = received(5_000)
     assert sorted(int(message.payload) for message in messages) == list(range(5_000))
     assert messages[0].properties.user_properties == ()
+
+
+def test_another_broker_will_do(spark: SparkSession, name: str) -> None:
+    try:
+        broker = start_mosquitto({"limits": {"queue_messages_max": 10_000}})
+    except UnsupportedError as why:
+        pytest.skip(str(why))
+    try:
+        address = f"127.0.0.1:{broker.port}"
+        with BlockingClient(address) as client:
+            client.subscribe(f"{name}/#", qos=1)
+            write(devices(spark, 1_000, name), address, window="100")
+            received: list[int] = []
+            while len(received) < 1_000:
+                batch = client.receive_batch(1_000, SILENCE_S)
+                assert len(batch), f"only {len(received)} messages came"
+                received += map(int, batch.payloads)
+    finally:
+        broker.stop()
+    assert sorted(received) == list(range(1_000))
 
 
 def test_an_option_makes_messages_retained(spark: SparkSession, address: str, name: str) -> None:
