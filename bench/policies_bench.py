@@ -4,6 +4,8 @@ choose      Policy.choose alone
 message     choose, then sent, and acked: what a policy costs a message of QoS 1
 group       SharedGroup.published and acknowledged: the same with the group's own bookkeeping
 waiting     the same while 1,000 messages wait in the group, so that each acknowledgement sends one
+broker      a message of QoS 1 through the broker's core, bytes to bytes: PUBLISH read, member chosen, PUBLISH
+            written, both acknowledgements; no sockets. `plain` is the same for an ordinary subscription
 
 Members are declared, have a known speed and report, and a few messages are always in flight. Times are CPU
 times in microseconds, the median of several rounds, calls from Python included. The goals are for choose: at
@@ -22,8 +24,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
+from braidmq.broker.access import BuiltInGate
+from braidmq.broker.broker import Broker
 from braidmq.broker.policies import POLICIES, Member, Policy, SendMessage, SharedGroup, make_policy
+from braidmq.groups_config import GroupsConfig, PolicyName
+from braidmq.limits import Limits
+from braidmq.store import MemoryStore
+from braidmq.wire import V5, Connect, Properties, Publish, Subscribe, Subscription, encode
 
 SIZES = (3, 20, 100)
 GOALS_US = {3: 2.0, 100: 10.0}
@@ -32,6 +41,7 @@ ROUNDS = 9
 INFLIGHT = 2  # per member
 SPACING_S = 0.0001
 WAITING = 1_000
+BURST = 20  # messages in one read of the broker
 
 
 def make_member(number: int, rng: random.Random) -> Member:
@@ -125,6 +135,68 @@ def through_group(name: str, size: int, waiting: int) -> Callable[[], None]:
     return run
 
 
+class Peer:
+    """The other end of a connection of the broker's core, and its shell."""
+
+    def __init__(self, broker: Broker, client_id: str) -> None:
+        self.connection = broker.open(self, "bench", broker.hub.now)
+        asked = (("ack-mode", "processed"),)
+        self.send(encode(Connect(client_id, properties=Properties(user_properties=asked)), V5))
+
+    def send(self, data: bytes) -> None:
+        self.connection.receive(data, self.connection.hub.now)
+
+    def read(self) -> bytes:
+        data = self.connection.output.take()
+        self.connection.output_drained()
+        return data
+
+    def close(self) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def defer(self, action: Callable[[], None]) -> None:
+        action()
+
+
+def through_broker(name: str, size: int, filter: str = "$share/group/plant/line") -> Callable[[], None]:
+    policy = cast(PolicyName, name)
+    broker = Broker(Limits(), MemoryStore(), BuiltInGate(), str, groups=GroupsConfig(policy=policy))
+    broker.advance(1.0)
+    members = [Peer(broker, f"member-{number}") for number in range(size)]
+    for member in members:
+        member.send(encode(Subscribe(1, (Subscription(filter, 1),)), V5))
+        member.read()
+    publisher = Peer(broker, "publisher")
+    frames = encode(Publish("plant/line", b"x" * 100, 1, packet_id=1), V5) * BURST
+    dirty = broker.hub.dirty
+
+    def run() -> None:
+        for _ in range(MESSAGES // BURST):
+            broker.advance(broker.hub.now + BURST * SPACING_S)
+            publisher.send(frames)
+            publisher.read()
+            for member in members:
+                acknowledge(member)
+            for connection in dirty:
+                connection.output.take()
+            dirty.clear()
+
+    return run
+
+
+def acknowledge(member: Peer) -> None:
+    """Answer every PUBLISH; all are of one size, and their id follows the topic."""
+    data = member.read()
+    if not data:
+        return
+    size = 2 + data[1]
+    at = 4 + len("plant/line")
+    answers = bytearray()
+    for start in range(0, len(data), size):
+        answers += b"\x40\x02" + data[start + at : start + at + 2]
+    member.send(bytes(answers))
+
+
 def median_us(run: Callable[[], None]) -> float:
     run()
     rounds = []
@@ -140,6 +212,8 @@ MEASURES: dict[str, Callable[[str, int], Callable[[], None]]] = {
     "message": lambda name, size: through_policy(seated(name, size)),
     "group": lambda name, size: through_group(name, size, 0),
     "waiting": lambda name, size: through_group(name, size, WAITING),
+    "broker": through_broker,
+    "plain": lambda name, _: through_broker(name, 1, "plant/line"),
 }
 
 

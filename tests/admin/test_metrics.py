@@ -42,3 +42,16 @@ async def test_every_reason_for_a_drop_is_counted_from_the_start() -> None:
 
 async def test_how_late_the_loop_is_can_be_seen() -> None:
     assert "braidmq_loop_lag_seconds_count" in await numbers(World())
+
+
+async def test_groups_and_their_members_are_measured() -> None:
+    world = World()
+    world.connect("m1").subscribe("$share/crew/jobs", qos=1)
+    world.connect("boss").send(*(Publish("jobs", b"x", 1, packet_id=number) for number in (1, 2)))
+    found = await numbers(world)
+    assert found["braidmq_groups"] == 1
+    assert found["braidmq_group_waiting_messages:jobs:crew"] == 0
+    assert found["braidmq_group_members:jobs:crew"] == 1
+    assert found["braidmq_group_member_given_messages:m1:jobs:crew"] == 2
+    assert found["braidmq_group_member_in_flight_messages:m1:jobs:crew"] == 2
+    assert found["braidmq_status_reports_total:taken"] == 0

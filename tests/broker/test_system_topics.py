@@ -1,5 +1,6 @@
 """$SYS: what is told, when, to whom, and that nobody else can say it."""
 
+import json
 from collections.abc import Iterable
 from math import exp
 
@@ -250,3 +251,23 @@ def test_a_will_can_not_be_left_there() -> None:
     client = make_world().open(V5)
     client.send(Connect("liar", will=Will("$SYS/broker/uptime", b"lie")))
     assert client.expect(Connack).reason == 0x87
+
+
+def test_the_state_of_each_group_is_told_until_it_is_gone() -> None:
+    world = make_world()
+    member = world.connect("member", properties=Properties(session_expiry_s=100))
+    member.subscribe("$share/crew/jobs/#", qos=1)
+    world.connect("boss").send(Publish("jobs/1", b"x", 1, packet_id=1))
+    world.pass_time(PERIOD_S)
+    state = json.loads(told_all(world)["groups/crew/jobs%2F%23"])
+    assert (state["policy"], state["member_count"], state["waiting_messages"]) == ("adaptive", 1, 0)
+    [shown] = state["members"]
+    assert (shown["client_id"], shown["in_flight_messages"], shown["share"]) == ("member", 1, 1.0)
+    member.vanish()
+    world.connect("boss").send(Publish("jobs/2", b"x", 1, packet_id=1))
+    world.pass_time(PERIOD_S)
+    found = told_all(world)
+    assert (found["groups/count"], found["groups/messages/waiting"]) == ("1", "1")
+    world.pass_time(200)
+    world.pass_time(PERIOD_S)
+    assert "groups/crew/jobs%2F%23" not in told_all(world)

@@ -56,7 +56,11 @@ def record(kind: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Reco
     return st.tuples(st.just(kind), *fields)
 
 
+sequences = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300)
 all_records = st.one_of(
+    record(records.GROUP_QUEUED, client_ids, st.binary(max_size=5), sequences, bodies),
+    record(records.GROUP_TAKEN, client_ids, st.binary(max_size=5), sequences),
+    record(records.GROUP_ENDED, client_ids, st.binary(max_size=5)),
     record(records.SESSION, client_ids, owners, st.floats(allow_nan=False)),
     record(records.SESSION_ENDED, client_ids),
     record(records.AWAY, client_ids, times),

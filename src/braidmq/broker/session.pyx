@@ -281,7 +281,7 @@ cdef class Session:
 
     cdef int offer_room(self, Sharing told) except -1:
         """Tell the groups, in which something may wait, that this member has room; `told` knows it."""
-        if not self.groups or not self.can_take():
+        if not self.groups or (len(self.groups) == 1 and self.groups[0] is told) or not self.can_take():
             return 0
         for group in self.groups[:]:
             if group is not told:

@@ -2,6 +2,13 @@ cdef enum:
     HISTORY_MAX = 5    # reported averages that the thesis's t_p is the mean of
 
 
+cdef struct Flight:
+    # A message under way to a member.
+    long long token
+    double sent_s
+    bint is_open                            # neither PUBACK nor PUBREC came
+
+
 cdef class Member:
     # Facts: what the client declared or the broker was configured with.
     cdef public object owner                # whatever the caller wants back from a choice
@@ -23,7 +30,10 @@ cdef class Member:
     cdef readonly Py_ssize_t inflight       # sent, neither PUBACK nor PUBREC came
     cdef readonly Py_ssize_t releasing      # between PUBREC and PUBCOMP: they take room, but no work
     cdef long long last_token
-    cdef object unacked                     # OrderedDict: token -> time it was sent
+    cdef Flight* flights                    # what was sent, in order, as a ring; acknowledged ones may be among it
+    cdef Py_ssize_t flight_capacity         # a power of two, or 0
+    cdef Py_ssize_t flight_begin            # index of the oldest, which is open
+    cdef Py_ssize_t flight_count            # of the ring, open or not
 
     # From status reports, as the thesis keeps them.
     cdef readonly bint has_status
@@ -54,6 +64,9 @@ cdef class Member:
     cpdef bint withdrawn(self, long long token)
     cpdef void report(self, double now, Py_ssize_t queue, double processing_s, Py_ssize_t processed=*,
                       double mean_s=*)
+    cdef int add_flight(self, double now, long long token) except -1
+    cdef Flight* flight(self, long long token) noexcept
+    cdef void end_flight(self, Flight* flight) noexcept
     cdef double score(self, double now, double group_mean_s) noexcept
     cdef double finish_service(self, double now, double mean_s) noexcept
     cdef double ack_service(self, double now, double mean_s) noexcept
