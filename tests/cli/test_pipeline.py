@@ -51,6 +51,21 @@ def test_a_wrong_file_is_wrong_usage(file: Path, capsys: pytest.CaptureFixture[s
     assert f"{file}:6: [source] gruop: unknown key; did you mean group?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("added", "complaint"),
+    [
+        ("options = { receiveMaximumm = 5 }", "did you mean receiveMaximum?"),
+        ('password_file = "none"', "[source] password_file: none: No such file"),
+    ],
+)
+def test_what_the_source_would_refuse_is_told_before_spark_starts(
+    file: Path, capsys: pytest.CaptureFixture[str], added: str, complaint: str
+) -> None:
+    file.write_text(GOOD.replace('group = "g"', f'group = "g"\n{added}'))
+    assert run(["pipeline", "run", str(file)]) == 2
+    assert complaint in capsys.readouterr().err
+
+
 def test_a_schema_is_proposed_or_nothing_came(capsys: pytest.CaptureFixture[str]) -> None:
     broker = start_braidmq()
     try:

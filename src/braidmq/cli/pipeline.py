@@ -42,12 +42,10 @@ def run(file: FileArgument, /, *, master: MasterFlag = None, once: OnceFlag = Fa
     """
     if once:
         return backfill(file, master=master)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     home, made = _pipeline(file, master)
-    # Spark has put its own handler in the place of ours.
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):  # in place of Spark's own, which would cancel the batch
+        signal.signal(number, lambda *_: stop.set())
     print(f"tables are in {home.root.uri}; stop with Ctrl-C", flush=True)
     made.run(stop)
     return 0
@@ -87,9 +85,9 @@ def query(
 ) -> int:
     """Ask the tables: raw, dead_letters, aggregates, alerts, and one for each schema, by its name."""
     home = _home(file)
+    spark = spark_session("braidmq query", master, home.config.spark)
     from braidmq.spark.pipeline.query import json_lines, run_query, shown
 
-    spark = spark_session("braidmq query", master, home.config.spark)
     columns, found = run_query(spark, home, sql, rows)
     if as_json:
         print("\n".join(json_lines(found)))
@@ -146,10 +144,11 @@ def compact(
 ) -> int:
     """Put the small files of past hours together; the pipeline may run meanwhile."""
     home = _home(file)
+    spark = spark_session("braidmq compact", master, home.config.spark)
     from braidmq.spark.pipeline.compact import compact as compact_tables
 
     done = compact_tables(
-        spark_session("braidmq compact", master, home.config.spark),
+        spark,
         home,
         now=datetime.now(UTC),
         older_than_s=older_than_hours * 3_600,
@@ -175,10 +174,12 @@ def _home(file: Path) -> "Home":
 
 def _pipeline(file: Path, master: str | None) -> tuple["Home", "Pipeline"]:
     home = _home(file)
-    from braidmq.spark.pipeline.run import Pipeline
-    from braidmq.spark.pipeline.sources import read_messages
+    from braidmq.spark.pipeline.sources import check_options, read_messages
 
+    check_options(home)
     spark = spark_session("braidmq pipeline", master, home.config.spark)
+    from braidmq.spark.pipeline.run import Pipeline
+
     return home, Pipeline(spark, home, lambda session: read_messages(session, home))
 
 

@@ -29,6 +29,7 @@ from braidmq.spark.pipeline.alerts import (
 from braidmq.spark.pipeline.commits import CommitLog
 from braidmq.spark.pipeline.config import PipelineConfig
 from braidmq.spark.pipeline.home import Home
+from braidmq.spark.pipeline.sources import sink_options
 from braidmq.spark.pipeline.tables import (
     ALERTS,
     ALERTS_FEED_SCHEMA,
@@ -177,18 +178,10 @@ def _shown(time_us: int) -> str:
 
 def make_publisher(config: PipelineConfig) -> Publish:
     """Publishes through the `mqtt` sink, as the configuration says."""
-    settings = config.alerts
-    options = {
-        "brokers": ",".join(settings.brokers or config.sources[0].brokers),
-        "qos": settings.qos,
-        "retain": settings.retain,
-        "contentType": "application/json",
-        "idColumn": "id",
-        **settings.options,
-    }
+    template, options = config.alerts.topic, sink_options(config)
 
     def publish(spark: SparkSession, alerts: list[Alert]) -> None:
-        rows = [(topic_of(settings.topic, alert), payload_of(alert), alert.id) for alert in alerts]
+        rows = [(topic_of(template, alert), payload_of(alert), alert.id) for alert in alerts]
         frame = spark.createDataFrame(rows, "topic string, payload binary, id string").coalesce(1)
         frame.write.format("mqtt").options(**options).mode("append").save()
 

@@ -4,6 +4,7 @@ Queries restart from their checkpoints, here after a failure and at the next sta
 again and again ends the run; the others have lost nothing.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +40,8 @@ LOOK_EVERY_S: Final = 1.0
 BACKOFF_S_MAX: Final = 30.0
 RESTARTS_MAX: Final = 5  # without a good batch in between
 SETTLING_MS: Final = 1_000  # what a message may take from a receiver's socket to where Spark sees it
+ERROR_CHARACTERS_MAX: Final = 500
+_PYTHON_ERROR: Final = re.compile(r"[\w.]*(Error|Exception)\b(: |$)")
 BATCH_END_S: Final = 60.0  # how long a batch may take to finish when we stop
 
 Messages = Callable[[SparkSession], DataFrame]
@@ -157,14 +160,14 @@ class Runner:
         self._failures = 0  # since the last good batch
         self._again_at: float | None = None
         self._complete_until_ms: int | None = None
-        self._query = start()
+        self._query = self._started()
 
     def look(self, now: float) -> None:
         """Notes progress; starts a failed query again when its time has come."""
         if self._again_at is not None:
             if now >= self._again_at:
                 self._again_at = None
-                self._query = self._start()
+                self._query = self._started()
             return
         self._note()
         if self._query.isActive:
@@ -176,6 +179,14 @@ class Runner:
             raise PipelineFailedError(f"the query {self._name} failed {self._failures} times: {reason}")
         self._again_at = now + min(BACKOFF_S_MAX, 2.0**self._failures)
         self._say(restarts=self._status.restarts + 1, error=reason)
+
+    def _started(self) -> StreamingQuery:
+        try:
+            return self._start()
+        except PySparkException as error:
+            raise PipelineFailedError(
+                f"the query {self._name} can't start: {_telling(str(error))}"
+            ) from error
 
     def complete_until_ms(self) -> int | None:
         """Until when everything that had come is in a batch that is done; None if it can't be said."""
@@ -202,8 +213,8 @@ class Runner:
         try:
             self._query.awaitTermination()
         except PySparkException as error:
-            self._say(state="failed", error=_first_line(str(error)))
-            raise PipelineFailedError(f"the query {self._name}: {_first_line(str(error))}") from error
+            self._say(state="failed", error=_telling(str(error)))
+            raise PipelineFailedError(f"the query {self._name}: {_telling(str(error))}") from error
         self._note()
         self._say(state="stopped")
 
@@ -265,16 +276,14 @@ def _late_rows(progress: dict[str, Any]) -> int:
 
 def _reason(query: StreamingQuery) -> str:
     error = query.exception()
-    return "it ended" if error is None else _first_line(str(error))
+    return "it ended" if error is None else _telling(str(error))
 
 
-def _first_line(text: str) -> str:
-    """The most telling line of what the JVM says: the last that isn't a place in a stack."""
+def _telling(text: str) -> str:
+    """The most telling line of what the JVM says: the last error of Python, else the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [
-        line for line in lines if not line.startswith(("at ", "File ", "=", "...", "^", "JVM stacktrace"))
-    ]
-    return (told or [text])[0][:500]
+    raised = [line for line in lines if _PYTHON_ERROR.match(line)]
+    return (raised[-1:] or lines or ["it ended"])[0][:ERROR_CHARACTERS_MAX]
 
 
 def _now_ms() -> int:

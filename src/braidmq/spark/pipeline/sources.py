@@ -2,22 +2,25 @@
 
 from functools import reduce
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any
 
 from braidmq.errors import ConfigError
 from braidmq.spark.pipeline.config import PipelineConfig, Source
 from braidmq.spark.pipeline.home import Home
+from braidmq.spark.sink_options import parse_sink_options
+from braidmq.spark.source_options import read_stream_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
-def read_messages(spark: SparkSession, home: Home) -> DataFrame:
+def read_messages(spark: "SparkSession", home: Home) -> "DataFrame":
     """Every message of every source."""
     streams = [
         spark.readStream.format("mqtt").options(**source_options(home, source)).load()
         for source in home.config.sources
     ]
-    return reduce(DataFrame.unionByName, streams)
+    return reduce(lambda one, other: one.unionByName(other), streams)
 
 
 def source_options(home: Home, source: Source) -> dict[str, Any]:
@@ -28,7 +31,7 @@ def source_options(home: Home, source: Source) -> dict[str, Any]:
         "group": source.group,
         "subscribersPerBroker": source.subscribers_per_broker,
         "qos": source.qos,
-        "walLocation": home.internal.at("wal", source.group).path,
+        "walLocation": home.internal.at("wal", source.group).uri,
     }
     if source.max_messages_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = source.max_messages_per_trigger
@@ -37,6 +40,38 @@ def source_options(home: Home, source: Source) -> dict[str, Any]:
     if source.password_file is not None:
         options["password"] = _password(Path(source.password_file))
     return options | source.options
+
+
+def check_options(home: Home) -> None:
+    """ConfigError if the source or the sink would refuse what the file gives them; needs no Spark."""
+    try:
+        for source in home.config.sources:
+            table = f"[source] group {source.group}"
+            read_stream_options(as_text(source_options(home, source)))
+        table = "[alerts]"
+        parse_sink_options(as_text(sink_options(home.config)))
+    except ConfigError as error:
+        raise ConfigError(f"{table}: {error}") from error
+
+
+def sink_options(config: PipelineConfig) -> dict[str, Any]:
+    """What the `mqtt` sink is told about alerts; `options` of the file come last and win."""
+    settings = config.alerts
+    return {
+        "brokers": ",".join(settings.brokers or config.sources[0].brokers),
+        "qos": settings.qos,
+        "retain": settings.retain,
+        "contentType": "application/json",
+        "idColumn": "id",
+        **settings.options,
+    }
+
+
+def as_text(options: dict[str, Any]) -> dict[str, str]:
+    """Options as Spark hands them over."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()
+    }
 
 
 def subscribed_filters(config: PipelineConfig) -> list[str]:
