@@ -17,6 +17,7 @@ DEFAULTS: Final = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",  # messages may be large
     "spark.sql.streaming.metricsEnabled": "true",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pyarrow.dataset as ds
 import pyspark
 import pytest
@@ -105,7 +106,7 @@ def raw_rows(home: Home) -> int:
     return read_status(home, 0).rows["raw"]
 
 
-def test_a_pipeline_on_a_cluster_outlives_its_driver(
+def test_a_pipeline_on_a_cluster_outlives_an_executor_and_its_driver(
     cluster: str, address: str, name: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "pipeline.toml"
@@ -125,8 +126,11 @@ def test_a_pipeline_on_a_cluster_outlives_its_driver(
             wait_for(
                 lambda: client.publish(f"{name}/first", b"?", qos=1).reason == 0, "the receivers", PATIENCE_S
             )
-            publish(500)
-            wait_for(lambda: raw_rows(home) >= 501, "the first rows", PATIENCE_S)
+            publish(300)
+            wait_for(lambda: raw_rows(home) >= 301, "the first rows", PATIENCE_S)
+            kill_executor(tmp_path / "work0")
+            publish(200)
+            wait_for(lambda: raw_rows(home) >= 501, "rows without that executor", PATIENCE_S)
             driver.send_signal(signal.SIGKILL)
             driver.wait()
         publish(500)
@@ -136,6 +140,25 @@ def test_a_pipeline_on_a_cluster_outlives_its_driver(
             assert driver.wait(PATIENCE_S) == 0, (tmp_path / "stopped.log").read_text()
     check_tables(home)
     assert all(any(tmp_path.glob(f"work{number}/app-*/*")) for number in range(2))  # both had executors
+
+
+def kill_executor(work: Path) -> None:
+    """Kills what works for the pipeline below a worker's directory."""
+    executors = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "CoarseGrainedExecutorBackend" in " ".join(process.info["cmdline"] or ())
+        and _working_directory(process).startswith(str(work))
+    ]
+    assert executors
+    executors[0].kill()
+
+
+def _working_directory(process: psutil.Process) -> str:
+    try:
+        return str(process.cwd())
+    except psutil.Error:
+        return ""
 
 
 def check_tables(home: Home) -> None:

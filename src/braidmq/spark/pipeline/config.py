@@ -10,7 +10,7 @@ import difflib
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -356,9 +356,3 @@ def _line_of(text: str, keys: Keys) -> str:
         if here == wanted[: len(here)] and len(here) > depth and max(seen, 0) == index:
             found, depth = f":{number}", len(here)
     return found
-
-
-def plain(config: PipelineConfig) -> dict[str, Any]:
-    """The configuration as plain values, fit to be shown or sent to executors."""
-    values: dict[str, Any] = msgspec.to_builtins(config)
-    return values

@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, NamedTuple, Union
+from typing import Annotated, Any, Final, NamedTuple, Union
 
 import msgspec
 import pyarrow as pa
@@ -23,10 +23,6 @@ TIME_US_MIN: Final = -62_135_596_800_000_000
 TIME_US_MAX: Final = 253_402_300_799_999_999
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-FieldType = Literal[
-    "boolean", "int", "long", "float", "double", "string", "binary",
-    "timestamp", "timestamp_s", "timestamp_ms", "timestamp_us",
-]  # fmt: skip
 
 
 def _identity(value: Any) -> Any:

@@ -160,6 +160,7 @@ class Runner:
         self._failures = 0  # since the last good batch
         self._again_at: float | None = None
         self._complete_until_ms: int | None = None
+        self._has_looked = False  # whether it has asked its sources at all
         self._query = self._started()
 
     def look(self, now: float) -> None:
@@ -193,7 +194,7 @@ class Runner:
         if self._again_at is not None or not self._query.isActive:
             return None
         status = self._query.status
-        if not status["isTriggerActive"] and not status["isDataAvailable"] and self._status.batch >= 0:
+        if not status["isTriggerActive"] and not status["isDataAvailable"] and self._has_looked:
             return _now_ms() - SETTLING_MS
         return self._complete_until_ms
 
@@ -221,25 +222,29 @@ class Runner:
     def _note(self) -> None:
         """Takes over what the query says of its batches since the last look."""
         newest = self._query.lastProgress
-        if newest is None or _plain(newest)["batchId"] <= self._status.batch:
+        self._has_looked = newest is not None
+        fresh = []
+        if newest is not None and _plain(newest)["batchId"] > self._status.batch:
+            fresh = [
+                progress
+                for progress in map(_plain, self._query.recentProgress)
+                if progress["batchId"] > self._status.batch and progress["numInputRows"]
+            ]
+        if fresh:
+            self._failures = 0
+            self._take_over(fresh)
+        else:
             self._say()
-            return
-        fresh = [
-            progress
-            for progress in map(_plain, self._query.recentProgress)
-            if progress["batchId"] > self._status.batch and progress["numInputRows"]
-        ]
-        if not fresh:
-            self._say()
-            return
+
+    def _take_over(self, fresh: list[dict[str, Any]]) -> None:
         last = fresh[-1]
-        self._failures = 0
-        if lag_of(last) == 0:
+        lag = lag_of(last)
+        if lag == 0:
             self._complete_until_ms = _time_ms(last["timestamp"]) - SETTLING_MS
         times = [*self._status.batch_ms, *(progress["durationMs"]["triggerExecution"] for progress in fresh)]
         self._say(
             batch=last["batchId"],
-            lag=lag_of(last),
+            lag=lag,
             rows_per_s=last.get("processedRowsPerSecond") or 0.0,
             batch_ms=times[-BATCHES_REMEMBERED:],
             late=self._status.late + sum(map(_late_rows, fresh)),

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from braidmq.spark.pipeline.places import Place
 
 ROW_GROUP_ROWS: Final = 100_000
+ROW_GROUP_BYTES: Final = 64 * 1024 * 1024  # before compression
 COMPRESSION: Final = "zstd"
 
 
@@ -97,12 +98,14 @@ class _OpenFile:
         )
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
+        self._waiting_bytes = 0
 
     def write(self, rows: pa.Table) -> None:
         self._waiting.append(rows.cast(self._schema))
         self._waiting_rows += len(rows)
+        self._waiting_bytes += rows.nbytes
         self.rows += len(rows)
-        if self._waiting_rows >= ROW_GROUP_ROWS:
+        if self._waiting_rows >= ROW_GROUP_ROWS or self._waiting_bytes >= ROW_GROUP_BYTES:
             self._flush()
 
     def close(self) -> int:
@@ -114,7 +117,7 @@ class _OpenFile:
     def _flush(self) -> None:
         if self._waiting:
             self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=ROW_GROUP_ROWS)
-        self._waiting, self._waiting_rows = [], 0
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
 
 def _by_hour(
