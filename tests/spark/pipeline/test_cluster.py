@@ -23,7 +23,7 @@ from tests.spark.waiting import wait_for
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(not java_is_there(), reason="no Java runtime"),
 ]
 SPARK_HOME = Path(pyspark.__file__).parent
