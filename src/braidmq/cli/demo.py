@@ -110,9 +110,12 @@ async def _show(job: "Job", console: Console) -> None:
     from braidmq.demo.situation import line, shown
 
     if not console.is_terminal:
+        said = ""
         while True:
             await asyncio.sleep(LINE_EVERY_S)
-            console.print(line(job.situation), highlight=False, soft_wrap=True)
+            if (news := line(job.situation)) != said:
+                console.print(news, highlight=False, soft_wrap=True)
+                said = news
     with Live(shown(job.situation), console=console, auto_refresh=False) as live:
         try:
             while True:

@@ -63,7 +63,9 @@ def _receivers(now: Situation) -> Table:
 
 
 def line(now: Situation) -> str:
-    """The same for a file or a pipe."""
+    """The same for a file or a pipe; before the devices talk there is nothing to count."""
+    if not now.fleets:
+        return f"{now.phase} …"
     total = sum(receiver.rows for receiver in now.receivers)
     shares = " ".join(f"{receiver.rows / total:.0%}" for receiver in now.receivers) if total else "-"
     return (
