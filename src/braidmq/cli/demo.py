@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -127,6 +128,8 @@ async def _show(job: "Job", console: Console) -> None:
 
 def _tell_what_is_left(job: "Job", console: Console) -> None:
     file = job.settings.directory / job.pipeline_file.name
+    # As we were called: after `make demo` the program is on nobody's path.
+    program = sys.argv[0] if Path(sys.argv[0]).name == "braidmq" else "braidmq"
     console.print(f"The tables stay in {job.settings.directory}. Ask them:", highlight=False)
     for question in QUESTIONS:
-        console.print(f'  braidmq pipeline query {file} "{question}"', highlight=False, soft_wrap=True)
+        console.print(f'  {program} pipeline query {file} "{question}"', highlight=False, soft_wrap=True)
