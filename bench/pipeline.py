@@ -97,8 +97,9 @@ def notes(measured: list[Measured]) -> list[str]:
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench.pipeline", description="Measure the pipeline.")
     parser.add_argument("what", nargs="?", choices=("all", "latency", "setups"), default="all")
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long publishers publish (30)")
-    parser.add_argument("--warm-up", type=float, default=5.0, help="seconds of these that don't count (5)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long publishers publish (60)")
+    # In its first half minute the JVM compiles its own code on the cores that everything else needs too.
+    parser.add_argument("--warm-up", type=float, default=30.0, help="seconds of these that don't count (30)")
     parser.add_argument("--rate", type=float, default=LATENCY_RATE_PER_S, help="messages a second (10000)")
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=1, help="of the four set-ups (1)")
     parser.add_argument("--rounds", type=int, default=1, help="how often every case is run, by turns (1)")
