@@ -1,10 +1,11 @@
 """The thread that writes turns: all that wait are written with one call, so clients share its cost.
 
-While one group is being written the next one gathers, for a millisecond at least: handing a group over and
-back takes two changes of threads, which cost more than a small group itself. After a quiet millisecond a turn
-waits for nothing. A write that fails is tried again until it succeeds,
-at the same place in the file; nothing behind it is written before, and nothing of it is reported as kept. So
-a full disk delays promises and breaks none.
+While one group is being written the next one gathers; small ones gather for a millisecond, since handing a
+group over and back takes two changes of threads, which cost more than a small group itself. After a quiet
+millisecond, or when there is much to write, a turn waits for nothing.
+
+A write that fails is tried again until it succeeds, at the same place in the file; nothing behind it is
+written before, and nothing of it is reported as kept. So a full disk delays promises and breaks none.
 """
 
 import contextlib
@@ -20,7 +21,8 @@ from typing import Final
 from braidmq.store.log import HEADER, frame_head, header, numbers_in, path_of
 
 RETRY_S: Final = 0.25
-GATHER_S: Final = 0.001  # from one group to the next
+GATHER_S: Final = 0.001  # from one small group to the next
+SMALL_BYTES: Final = 8 * 1024
 
 Kept = Callable[[], None]
 
@@ -49,7 +51,7 @@ class LogWriter:
         self._descriptor = -1
         self._path = directory
         self._offset = 0
-        self._next_group_at = 0.0
+        self._next_group_at = 0.0  # if it is a small one
         self._gives_up = threading.Event()
         self._sweeper: threading.Thread | None = None
         self._thread = threading.Thread(target=self._run, name="braidmq-store", daemon=True)
@@ -104,13 +106,14 @@ class LogWriter:
     def _waiting(self) -> list[Callable[[], object] | tuple[bytes, Kept] | None]:
         """All actions that wait; there is at least one."""
         found = [self._actions.get()]
-        time.sleep(max(0.0, self._next_group_at - time.monotonic()))
-        self._next_group_at = time.monotonic() + GATHER_S
-        try:
+        if _bytes_of(found[0]) < SMALL_BYTES:
+            time.sleep(max(0.0, self._next_group_at - time.monotonic()))
+        with contextlib.suppress(Empty):
             while True:
                 found.append(self._actions.get_nowait())
-        except Empty:
-            return found
+        is_small = sum(map(_bytes_of, found)) < SMALL_BYTES
+        self._next_group_at = time.monotonic() + GATHER_S if is_small else 0.0
+        return found
 
     def _write_group(self, actions: list[Callable[[], object] | tuple[bytes, Kept] | None]) -> bool:
         parts: list[bytes] = []  # of frames, as they follow each other in the file
@@ -203,6 +206,10 @@ class LogWriter:
                 path_of(self._directory, unneeded).unlink()
         except OSError as error:
             self._tell(f"{self._directory}: old logs can't be removed: {error}")
+
+
+def _bytes_of(action: Callable[[], object] | tuple[bytes, Kept] | None) -> int:
+    return len(action[0]) if isinstance(action, tuple) else 0
 
 
 def write_all(descriptor: int, data: bytes, offset: int) -> None:
