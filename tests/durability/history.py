@@ -233,7 +233,8 @@ def plain(record: Record) -> object:
     match record[0]:
         case kind if kind == QUEUED:
             *head, message, qos, retain, identifiers, group = record
-            named = (group.name, group.filter) if group is not None else None
+            # A group that everybody has left lives on for what is under way, but not over a restart.
+            named = (group.name, group.filter) if group is not None and group.has_members else None
             return (*head, plain_message(message), qos, retain, identifiers, named)
         case kind if kind == GROUP_QUEUED:
             return (*record[:4], plain_message(record[4]))

@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from braidmq.client import BlockingClient
+from braidmq.client import BlockingClient, publish_patiently
+from braidmq.errors import BraidError
+from braidmq.wire import Publish
 from tests.spark.waiting import WAIT_S, wait_for
 from tests.support.broker import Broker, free_port, toml_text
 
@@ -191,8 +193,12 @@ class Publisher:
 
     def publish(self, address: str, count: int, qos: int = 1) -> None:
         numbers = range(self.acknowledged, self.acknowledged + count)
+        packets = [Publish(f"{self.topic}/{n % 5}", str(n).encode(), qos) for n in numbers]
         with BlockingClient(address, connect_patience_s=30.0) as client:
-            client.publish_many(((f"{self.topic}/{n % 5}", str(n)) for n in numbers), qos=qos)
+            # While receivers are dead a group can be full, which is told and no reason to give up.
+            outcomes = publish_patiently(client, packets, patience_s=WAIT_S)
+        for refusal in (outcome for outcome in outcomes if isinstance(outcome, BraidError)):
+            raise refusal
         self.acknowledged += count
 
     def wait_for_subscribers(self, address: str, timeout_s: float = WAIT_S) -> None:
