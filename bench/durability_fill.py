@@ -18,10 +18,10 @@ from queue import SimpleQueue
 from bench.worker import process_use
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.broker import Broker
-from braidmq.broker.message import Message
 from braidmq.broker.restoring import living, restore
-from braidmq.broker.wills import PendingWill
 from braidmq.limits import Limits
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
 from braidmq.store.durable import QUEUE_MEMORY_BYTES_MAX, DurableStore
 from braidmq.store.records import AWAY, SESSION, SUBSCRIBED, Record
 from braidmq.store.state import State

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from braidmq.broker.message import Message
-from braidmq.broker.wills import PendingWill
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
 from braidmq.store.durable import DurableStore
 from braidmq.store.records import QUEUED, SENT, SESSION, SETTLED, Record
 

@@ -1,7 +1,13 @@
 """What holds for the whole suite."""
 
+import os
+
 from hypothesis import HealthCheck, settings
 
 # Machines are shared: an example that takes long says something about the neighbours, not about the code.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
+COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+
+# `make test` draws the same examples every time; `make hunt` sets HYPOTHESIS_PROFILE=hunt and draws new ones.
+settings.register_profile("suite", derandomize=True, database=None, **COMMON)
+settings.register_profile("hunt", print_blob=True, **COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))

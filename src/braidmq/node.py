@@ -20,14 +20,14 @@ from braidmq.broker.access import Gate
 from braidmq.broker.broker import Broker
 from braidmq.broker.connection import Connection
 from braidmq.broker.events import Observer, Started, Stopped
-from braidmq.broker.message import Message
 from braidmq.broker.restoring import living, restore
 from braidmq.broker.rights import recheck, replace_gate
 from braidmq.broker.shared_groups import refuse_doubtful
 from braidmq.broker.system_topics import SystemTopics
-from braidmq.broker.wills import PendingWill
 from braidmq.config import Config, StoreConfig, refuse_contradictions
 from braidmq.errors import ConfigError
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
 from braidmq.net.aside import Aside
 from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen

@@ -5,9 +5,9 @@ from typing import Any
 
 from braidmq.broker.access import BuiltInGate, Gate
 from braidmq.broker.broker import Broker
-from braidmq.broker.message import Message
-from braidmq.broker.wills import PendingWill
 from braidmq.limits import Limits
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
 from braidmq.store import MemoryStore, Store
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder

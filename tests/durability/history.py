@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from braidmq.broker.broker import Broker
-from braidmq.broker.message import Message
 from braidmq.broker.restoring import living
+from braidmq.messages.message import Message
 from braidmq.store.records import (
     AWAY,
     GROUP_ENDED,

@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from braidmq.broker.broker import Broker
-from braidmq.broker.message import Message
-from braidmq.broker.wills import PendingWill
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
 from braidmq.store import MemoryStore
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder

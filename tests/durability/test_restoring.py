@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.broker import Broker
-from braidmq.broker.message import Message
 from braidmq.broker.restoring import living, restore
-from braidmq.broker.wills import PendingWill
 from braidmq.limits import Limits
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
 from braidmq.store.records import GROUP_QUEUED, QUEUED, Record

@@ -6,8 +6,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from braidmq.broker.message import Message
-from braidmq.broker.wills import PendingWill
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
 from braidmq.store.durable import DurableStore
 from braidmq.store.records import Record
 from braidmq.store.state import State

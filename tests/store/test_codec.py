@@ -6,10 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from braidmq.broker.wills import PendingWill
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
 from braidmq.store import records
 from braidmq.store.decoding import Decoder
-from braidmq.store.encoding import KINDS, Body, Encoder
+from braidmq.store.encoding import KINDS, Encoder
 from braidmq.store.records import GroupName, Record
 
 OFFSET_S = 1_000_000.0
@@ -31,7 +32,7 @@ def plain(record: Record) -> Record:
     """The record with its body, if it has one, made comparable."""
     return tuple(
         Plain(*(getattr(part, field) for field in Plain._fields))
-        if isinstance(part, Body) else part
+        if isinstance(part, Message) else part
         for part in record
     )
 
@@ -41,7 +42,7 @@ numbers = st.integers(0, 2**64 - 1) | st.integers(0, 300)
 packet_ids = st.integers(1, 65_535)
 times = st.sampled_from((0.0, 1.0, 1234.5, -3.25, 4_000_000.0))
 bodies = st.builds(
-    Body, st.binary(max_size=9), st.binary(max_size=300), st.integers(0, 2), st.booleans(),
+    Message, st.binary(max_size=9), st.binary(max_size=300), st.integers(0, 2), st.booleans(),
     st.binary(max_size=9), times, st.none() | client_ids,
 )
 wills = st.builds(
@@ -100,12 +101,12 @@ def test_kinds_are_the_same_on_both_sides() -> None:
     assert {name: getattr(records, name) for name in KINDS} == KINDS
 
 
-def queued(client_id: str, sequence: int, body: Body) -> Record:
+def queued(client_id: str, sequence: int, body: Message) -> Record:
     return (records.QUEUED, client_id, sequence, body, 1, False, b"", None)
 
 
 def test_a_body_is_written_once_for_a_thousand_sessions() -> None:
-    body = Body(b"t", b"x" * 1000, 1, False, b"", 0.0, None)
+    body = Message(b"t", b"x" * 1000, 1, False, b"", 0.0, None)
     once = len(Encoder(0.0).encode([queued("c0", 1, body)]))
     encoded = Encoder(0.0).encode([queued(f"c{number}", 1, body) for number in range(1000)])
     assert len(encoded) < once + 1000 * 20
@@ -113,18 +114,18 @@ def test_a_body_is_written_once_for_a_thousand_sessions() -> None:
 
 def test_a_body_is_found_again_by_later_turns() -> None:
     encoder = Encoder(0.0)
-    body = Body(b"t", b"x" * 1000, 1, True, b"", 0.0, None)
+    body = Message(b"t", b"x" * 1000, 1, True, b"", 0.0, None)
     encoder.encode([(records.RETAINED, b"t", body)])
-    encoder.encode([queued("other", 1, Body(b"u", b"y", 1, False, b"", 0.0, None))])
+    encoder.encode([queued("other", 1, Message(b"u", b"y", 1, False, b"", 0.0, None))])
     again = encoder.encode([(records.QUEUED, "c", 1, body, 1, True, b"", None)])
     assert len(again) < 100
 
 
 def test_what_refers_to_something_lost_is_never_taken_for_something_else() -> None:
     encoder = Encoder(0.0)
-    encoder.encode([queued("lost", 1, Body(b"t", b"lost", 1, False, b"", 0.0, None))])
+    encoder.encode([queued("lost", 1, Message(b"t", b"lost", 1, False, b"", 0.0, None))])
     later = encoder.encode([
-        queued("lost", 2, Body(b"t", b"kept", 1, False, b"", 0.0, None)),
+        queued("lost", 2, Message(b"t", b"kept", 1, False, b"", 0.0, None)),
         (records.SETTLED, "lost", 1),
         (records.SESSION_ENDED, "known"),
     ])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from braidmq.broker.message import Message
+from braidmq.messages.message import Message
 from braidmq.store import records
 from braidmq.store.log import numbers_in, path_of
 from braidmq.store.records import Record

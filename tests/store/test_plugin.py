@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from braidmq.broker.message import Message
-from braidmq.broker.wills import PendingWill
 from braidmq.config import load_config
 from braidmq.errors import ConfigError, StoreError
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
 from braidmq.net.plugins import store_maker
 from braidmq.store import ENTRY_POINTS, Surroundings
 from braidmq.store.records import RETAINED, SESSION, Record

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from braidmq.broker.message import Message
 from braidmq.errors import StoreError
+from braidmq.messages.message import Message
 from braidmq.store import records
 from braidmq.store.log import numbers_in, path_of
 from braidmq.store.records import Record

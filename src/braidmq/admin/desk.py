@@ -12,10 +12,10 @@ from braidmq.broker.broker import Broker
 from braidmq.broker.census import Census, take_census
 from braidmq.broker.connection import Connection
 from braidmq.broker.group_state import state_of
-from braidmq.broker.message import Message
 from braidmq.broker.session import Session
 from braidmq.config import Config
 from braidmq.errors import ConfigError, ProtocolError
+from braidmq.messages.message import Message
 from braidmq.topics import validate_topic
 from braidmq.wire import ReasonCode
 

@@ -11,10 +11,10 @@ import msgspec
 from braidmq.broker.broker import Broker
 from braidmq.broker.connection import Connection
 from braidmq.broker.group_state import GroupState
-from braidmq.broker.message import Message
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session
 from braidmq.groups_config import PolicyName
+from braidmq.messages.message import Message
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from braidmq.broker.events import (
     Queued,
 )
 from braidmq.broker.hub import Hub
-from braidmq.broker.message import Message
+from braidmq.messages.message import Message
 from braidmq.wire import PacketType
 
 if TYPE_CHECKING:

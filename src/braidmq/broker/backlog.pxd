@@ -1,5 +1,5 @@
 from braidmq.broker.hub cimport Hub
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 
 
 cdef struct Waiting:

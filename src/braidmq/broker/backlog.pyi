@@ -1,8 +1,8 @@
 from collections.abc import Iterator
 
 from braidmq.broker.hub import Hub
-from braidmq.broker.message import Message
 from braidmq.broker.session import Target
+from braidmq.messages.message import Message
 
 class Delivery:
     @property

@@ -12,7 +12,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 
 from braidmq.broker.hub cimport Hub
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 
 cdef enum:
     SMALLEST_CAPACITY = 4

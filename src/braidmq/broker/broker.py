@@ -32,13 +32,13 @@ from braidmq.broker.router import Router
 from braidmq.broker.session import Session
 from braidmq.broker.shared_groups import SharedGroups
 from braidmq.broker.status_reports import StatusReports, agreed, declared_in, status_topic_of
-from braidmq.broker.timers import Timers
-from braidmq.broker.wills import pending_will
 from braidmq.errors import ProtocolError
 from braidmq.groups_config import GroupsConfig
 from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
+from braidmq.messages.wills import pending_will
 from braidmq.store import Store
 from braidmq.store.records import AWAY, SESSION, SESSION_ENDED, WILL
+from braidmq.timing.timers import Timers
 from braidmq.topics import validate_topic
 from braidmq.wire import V5, V31, V311, Connack, Connect, Packet, Properties, ReasonCode
 from braidmq.wire.pingreq import STATUS_BY_PUBLISH

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from braidmq.access.verdicts import Admitted, Challenge, Pending, Refused, Verdict, Visitor
 from braidmq.broker.access import Exchange
-from braidmq.broker.bucket import Bucket
 from braidmq.broker.events import Authenticated, ConnectReceived, ConnectRefused
 from braidmq.broker.lane import Lane
-from braidmq.broker.message import Message
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.status_reports import REPORTS_PER_S_MAX
 from braidmq.broker.subscribing import subscribe, unsubscribe
-from braidmq.broker.timers import Timer
 from braidmq.errors import ProtocolError
+from braidmq.messages.message import Message
+from braidmq.timing.bucket import Bucket
+from braidmq.timing.timers import Timer
 from braidmq.wire import (
     NO_PROPERTIES,
     V5,

@@ -1,5 +1,5 @@
 from braidmq.broker.hub cimport Hub
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Outlet
 from braidmq.broker.policies.effects cimport DropMessage
 from braidmq.broker.policies.group cimport SharedGroup

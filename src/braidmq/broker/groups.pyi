@@ -1,5 +1,4 @@
 from braidmq.broker.hub import Hub
-from braidmq.broker.message import Message
 from braidmq.broker.policies.base import Policy
 from braidmq.broker.policies.group import SharedGroup
 from braidmq.broker.policies.member import Member
@@ -8,6 +7,7 @@ from braidmq.broker.policies.settings import GroupSettings
 from braidmq.broker.session import Session, Sharing, Target
 from braidmq.broker.shared_groups import SharedGroups
 from braidmq.broker.status_reports import Declaration
+from braidmq.messages.message import Message
 from braidmq.store.records import Record
 from braidmq.wire.status import StatusReport
 

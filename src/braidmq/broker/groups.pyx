@@ -18,7 +18,7 @@ from libc.math cimport INFINITY
 from braidmq.broker.hub cimport (
     DROP_AWAY, DROP_EXPIRED, DROP_GROUP_GONE, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_SESSION_ENDED, Drop, Hub,
 )
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Outlet
 from braidmq.broker.policies.base cimport Policy
 from braidmq.broker.policies.effects cimport DropMessage, KeepMessage, SendMessage, WithdrawMessage

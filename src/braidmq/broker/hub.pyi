@@ -2,9 +2,9 @@ from collections.abc import Callable
 from typing import Any
 
 from braidmq.broker.audience import Audience
-from braidmq.broker.message import Message
 from braidmq.broker.paging import Pager
 from braidmq.limits import Limits
+from braidmq.messages.message import Message
 from braidmq.store import Store
 from braidmq.store.encoding import Encoder
 

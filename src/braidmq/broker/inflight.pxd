@@ -1,4 +1,4 @@
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 
 cdef enum Stage:
     FREE = 0

@@ -11,7 +11,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 
 cdef enum:
     SMALLEST_CAPACITY = 16

@@ -1,6 +1,6 @@
 from braidmq.broker.groups cimport Group
 from braidmq.broker.incoming cimport Incoming
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Forwarded, Outlet
 from braidmq.broker.router cimport Fanout, Router
 from braidmq.broker.session cimport Session, Target

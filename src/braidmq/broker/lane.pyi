@@ -1,11 +1,11 @@
 from typing_extensions import Buffer
 
 from braidmq.broker.hub import Hub
-from braidmq.broker.message import Message
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.router import Router
 from braidmq.broker.session import Session
 from braidmq.errors import ProtocolError
+from braidmq.messages.message import Message
 
 class Lane(Outlet):
     session: Session

@@ -20,7 +20,7 @@ from braidmq.broker.hub cimport (
     DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, WATCH_PACKETS, WATCH_PUBLISHED, Hub,
 )
 from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, translate_frames, uint16
-from braidmq.broker.message cimport Message, new_message
+from braidmq.messages.message cimport Message, new_message
 from braidmq.broker.outlet cimport TAKEN_FULL, Forwarded, Outlet
 from braidmq.broker.router cimport ROUTED_FULL, ROUTED_MATCHED, ROUTED_REFUSED, Fanout, Router
 from braidmq.broker.session cimport DELIVERED_FULL, Session, Target

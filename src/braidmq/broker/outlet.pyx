@@ -9,7 +9,7 @@ counted. QoS 1 and 2 never go past the limit: they wait in the session.
 from braidmq.broker.hub cimport (
     DROP_EXPIRED, DROP_PACKET_TOO_LARGE, DROP_SLOW_SUBSCRIBER, WATCH_ANSWERED, WATCH_DELIVERED, WATCH_PACKETS, Hub,
 )
-from braidmq.broker.message cimport Message, publish_size, write_publish
+from braidmq.messages.message cimport Message, publish_size, write_publish
 from braidmq.wire.buffer cimport ByteBuffer
 
 from braidmq.errors import ProtocolError

@@ -14,7 +14,7 @@ from functools import partial
 
 from braidmq.broker.backlog cimport Backlog, Page, Ring, Waiting
 from braidmq.broker.hub cimport DROP_DAMAGED, DROP_NOT_AUTHORIZED, Hub
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 from braidmq.broker.router cimport Router
 from braidmq.broker.session cimport Session, Target
 from braidmq.store.encoding cimport Encoder, Named

@@ -8,8 +8,8 @@ only where there is such a limit, so that nobody else pays for the counting.
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final
 
-from braidmq.broker.bucket import Bucket
 from braidmq.broker.connection import Connection, Shell, State
+from braidmq.timing.bucket import Bucket
 
 if TYPE_CHECKING:
     from braidmq.broker.broker import Broker

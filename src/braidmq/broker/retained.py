@@ -5,7 +5,7 @@ from typing import Final
 
 from braidmq.broker.events import Retained
 from braidmq.broker.hub import Hub
-from braidmq.broker.message import Message
+from braidmq.messages.message import Message
 from braidmq.store.records import RETAINED
 from braidmq.topics import TopicTree
 

@@ -9,7 +9,7 @@ message; a search of the trie for a topic not in the cache.
 
 from braidmq.broker.groups cimport Group
 from braidmq.broker.hub cimport DROP_QUEUE_FULL, Hub
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Outlet
 from braidmq.broker.session cimport DELIVERED_FULL, REFUSED, Outcome, Session, Target
 from braidmq.topics.trie cimport FilterTrie

@@ -1,7 +1,7 @@
 from braidmq.broker.backlog cimport Backlog, Ring
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.inflight cimport Inflight, Slot
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Outlet
 from braidmq.store.encoding cimport Named
 from braidmq.broker.policies.member cimport Member

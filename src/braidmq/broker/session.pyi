@@ -4,12 +4,12 @@ from braidmq.broker.backlog import Backlog
 from braidmq.broker.groups import Group, SessionMember
 from braidmq.broker.hub import Hub
 from braidmq.broker.inflight import Inflight
-from braidmq.broker.message import Message
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.router import Subscription
 from braidmq.broker.status_reports import Declaration
-from braidmq.broker.timers import Timer
-from braidmq.broker.wills import PendingWill
+from braidmq.messages.message import Message
+from braidmq.messages.wills import PendingWill
+from braidmq.timing.timers import Timer
 
 class Sharing: ...
 

@@ -20,7 +20,7 @@ from braidmq.broker.hub cimport (
     DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_REJECTED, DROP_SESSION_ENDED, Hub,
 )
 from braidmq.broker.inflight cimport AWAITS_PUBACK, AWAITS_PUBCOMP, AWAITS_PUBREC, Inflight, Slot
-from braidmq.broker.message cimport Message
+from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded, Outlet
 
 cdef enum:

@@ -16,10 +16,10 @@ from braidmq.broker.groups import Group, SessionMember
 from braidmq.broker.hub import Hub
 from braidmq.broker.policies import GroupSettings, SharedGroup, make_policy
 from braidmq.broker.session import Session
-from braidmq.broker.timers import Timers
 from braidmq.errors import ConfigError
 from braidmq.groups_config import GroupOverride, GroupsConfig, PolicyName
 from braidmq.store.records import GroupName
+from braidmq.timing.timers import Timers
 
 SWEEP_S: Final = 5.0  # how long an expired message may hold memory in a group
 MayRead = Callable[[Session, bytes], bool]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from braidmq.broker.bucket import Bucket
+from braidmq.timing.bucket import Bucket
 from braidmq.wire import Connect
 from braidmq.wire.pingreq import (
     ACK_MODE_PROPERTY,

@@ -22,7 +22,7 @@ from braidmq.broker.broker import Broker
 from braidmq.broker.census import Census, take_census
 from braidmq.broker.group_state import state_of
 from braidmq.broker.hub import DROP_NAMES
-from braidmq.broker.message import Message
+from braidmq.messages.message import Message
 
 PERIOD_S: Final = 10.0
 SLICE_PAUSE_S: Final = 0.005

@@ -1,5 +1,6 @@
 cimport cython
 
+from braidmq.messages.message cimport Message
 from braidmq.wire.buffer cimport ByteBuffer
 
 
@@ -17,19 +18,6 @@ cdef struct Stretch:
     unsigned long long count
 
 
-cdef class Body:
-    # What all receivers of a message share, and where it stands in the file that is being written.
-    cdef readonly bytes topic            # UTF-8, validated
-    cdef readonly bytes payload
-    cdef readonly bytes properties       # the MQTT 5 properties passed on as they came: no alias, expiry or subscription id
-    cdef readonly int qos                # as published
-    cdef readonly bint retain            # as published
-    cdef readonly double expires_at_s    # on the broker's clock; 0 = never
-    cdef readonly str publisher          # client id, or None for messages of the broker itself
-    cdef unsigned long long epoch        # the file in which the body stands
-    cdef unsigned long long number       # its number there
-
-
 @cython.final
 cdef class Encoder:
     cdef public bint is_failing          # set by the store: nothing can be kept at present
@@ -45,7 +33,7 @@ cdef class Encoder:
     cdef Stretch settled_stretch
 
     # The records of which every message makes some, without a tuple in between.
-    cdef int queued(self, str client_id, Named* named, unsigned long long sequence, Body body, int qos, bint retain,
+    cdef int queued(self, str client_id, Named* named, unsigned long long sequence, Message body, int qos, bint retain,
                     bytes identifiers, object group) except -1
     cdef int sent(self, str client_id, Named* named, unsigned long long sequence, unsigned int packet_id) except -1
     cdef int received(self, str client_id, Named* named, unsigned long long sequence) except -1
@@ -59,9 +47,9 @@ cdef class Encoder:
     cdef int put_record(self, tuple record) except -1
     cdef int put_of_group(self, int kind, tuple record) except -1
     cdef int put_retained(self, tuple record) except -1
-    cdef unsigned long long body_number(self, Body body) except? 0
-    cdef unsigned long long put_elsewhere(self, Body body) except? 0
-    cdef int put_body(self, Body body) except -1
+    cdef unsigned long long body_number(self, Message body) except? 0
+    cdef unsigned long long put_elsewhere(self, Message body) except? 0
+    cdef int put_body(self, Message body) except -1
     cdef int put_will(self, object will) except -1
     cdef int put_head(self, int kind, str client_id) except -1
     cdef unsigned long long number_of(self, str client_id, Named* named) except? 0xFFFFFFFFFFFFFFFF

@@ -2,32 +2,6 @@ from braidmq.store.records import Record
 
 KINDS: dict[str, int]
 
-class Body:
-    def __init__(
-        self,
-        topic: bytes,
-        payload: bytes,
-        qos: int = 0,
-        retain: bool = False,
-        properties: bytes = b"",
-        expires_at_s: float = 0.0,
-        publisher: str | None = None,
-    ) -> None: ...
-    @property
-    def topic(self) -> bytes: ...
-    @property
-    def payload(self) -> bytes: ...
-    @property
-    def properties(self) -> bytes: ...
-    @property
-    def qos(self) -> int: ...
-    @property
-    def retain(self) -> bool: ...
-    @property
-    def expires_at_s(self) -> float: ...
-    @property
-    def publisher(self) -> str | None: ...
-
 class Encoder:
     is_failing: bool
     def __init__(self, wall_offset_s: float) -> None: ...

@@ -41,20 +41,6 @@ KINDS = {
 }
 
 
-cdef class Body:
-    """What of a message is the same for everybody who gets it; it is written once a file."""
-
-    def __init__(self, bytes topic not None, bytes payload not None, int qos=0, bint retain=False,
-                 bytes properties not None=b"", double expires_at_s=0.0, str publisher=None):
-        self.topic = topic
-        self.payload = payload
-        self.qos = qos
-        self.retain = retain
-        self.properties = properties
-        self.expires_at_s = expires_at_s
-        self.publisher = publisher
-
-
 @cython.final
 cdef class Encoder:
     """Writes turns for one file after another."""
@@ -113,7 +99,7 @@ cdef class Encoder:
 
     # ---- deliveries ----------------------------------------------------------------------------------
 
-    cdef int queued(self, str client_id, Named* named, unsigned long long sequence, Body body, int qos, bint retain,
+    cdef int queued(self, str client_id, Named* named, unsigned long long sequence, Message body, int qos, bint retain,
                     bytes identifiers, object group) except -1:
         cdef unsigned long long name = self.number_of(client_id, named)
         cdef unsigned long long number = self.body_number(body)
@@ -252,7 +238,7 @@ cdef class Encoder:
         self.put_bytes(record[1])
         return self.put_varint(number)
 
-    cdef unsigned long long body_number(self, Body body) except? 0:
+    cdef unsigned long long body_number(self, Message body) except? 0:
         """The number of the body, which is written first if this file doesn't have it; 0 for none."""
         if body is None:
             return 0
@@ -265,7 +251,7 @@ cdef class Encoder:
             self.put_body(body)
         return body.number
 
-    cdef unsigned long long put_elsewhere(self, Body body) except? 0:
+    cdef unsigned long long put_elsewhere(self, Message body) except? 0:
         """Refer to a body in another page; the number that it has here."""
         offset, size = self.places[body.epoch]
         self.bodies += 1
@@ -276,7 +262,7 @@ cdef class Encoder:
         self.put_varint(body.number)
         return self.bodies
 
-    cdef int put_body(self, Body body) except -1:
+    cdef int put_body(self, Message body) except -1:
         cdef unsigned long long publisher = 0
         if body.publisher is not None:
             publisher = self.name_number(body.publisher)

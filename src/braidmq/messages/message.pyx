@@ -6,12 +6,23 @@ subscription identifiers, alias, remaining expiry) is added when the frame is wr
 
 from libc.string cimport memcpy
 
-from braidmq.store.encoding cimport Body
 from braidmq.wire.buffer cimport ByteBuffer
 from braidmq.wire.scan cimport MESSAGE_EXPIRY, TOPIC_ALIAS, varint_size, write_varint
 
 
-cdef class Message(Body):
+cdef class Message:
+    """What of a publication is the same for everybody who gets it."""
+
+    def __init__(self, bytes topic not None, bytes payload not None, int qos=0, bint retain=False,
+                 bytes properties not None=b"", double expires_at_s=0.0, str publisher=None):
+        self.topic = topic
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.properties = properties
+        self.expires_at_s = expires_at_s
+        self.publisher = publisher
+
     def is_expired(self, double now):
         return self.expires_at_s and now >= self.expires_at_s
 

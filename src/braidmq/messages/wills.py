@@ -2,7 +2,7 @@
 
 import msgspec
 
-from braidmq.broker.message import Message
+from braidmq.messages.message import Message
 from braidmq.wire import Properties, Will, encode_properties
 
 

@@ -1,8 +1,17 @@
-from braidmq.store.encoding cimport Body
 from braidmq.wire.buffer cimport ByteBuffer
 
 
-cdef class Message(Body):
+cdef class Message:
+    # What all receivers of a message share, and where it stands in the file that is being written.
+    cdef readonly bytes topic            # UTF-8, validated
+    cdef readonly bytes payload
+    cdef readonly bytes properties       # the MQTT 5 properties passed on as they came: no alias, expiry or subscription id
+    cdef readonly int qos                # as published
+    cdef readonly bint retain            # as published
+    cdef readonly double expires_at_s    # on the broker's clock; 0 = never
+    cdef readonly str publisher          # client id, or None for messages of the broker itself
+    cdef unsigned long long epoch        # the file in which the body stands
+    cdef unsigned long long number       # its number there
     cdef int holders                     # how many deliveries of it wait in memory
 
     cdef inline Py_ssize_t cost(self) noexcept:

@@ -1,4 +1,0 @@
-from braidmq.store.encoding import Body
-
-class Message(Body):
-    def is_expired(self, now: float) -> bool: ...

@@ -1,0 +1,1 @@
+"""Things that depend on time, without a clock: timers and token buckets."""
