@@ -29,7 +29,7 @@ from typing import cast
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.broker import Broker
 from braidmq.broker.policies import POLICIES, Member, Policy, SendMessage, SharedGroup, make_policy
-from braidmq.groups_config import GroupsConfig, PolicyName
+from braidmq.config.groups import GroupsConfig, PolicyName
 from braidmq.limits import Limits
 from braidmq.store import MemoryStore
 from braidmq.wire import V5, Connect, Properties, Publish, Subscribe, Subscription, encode

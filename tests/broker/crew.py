@@ -9,7 +9,7 @@ that hypothesis or a seeded walk can drive them; without a candidate they do not
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
-from braidmq.groups_config import GroupsConfig
+from braidmq.config.groups import GroupsConfig
 from braidmq.store import Store
 from braidmq.wire import (
     Connack,

@@ -8,8 +8,8 @@ import pytest
 from braidmq.access.rules import Rule
 from braidmq.broker.policies import POLICIES, GroupSettings
 from braidmq.broker.shared_groups import plan_of
+from braidmq.config.groups import GroupOverride, GroupsConfig, PolicyName
 from braidmq.errors import ConfigError
-from braidmq.groups_config import GroupOverride, GroupsConfig, PolicyName
 from braidmq.wire import Properties, Puback, Publish, Subscribe, Subscription
 from tests.access.test_enforcing import EVERYTHING, change, world
 from tests.broker.world import Client, World

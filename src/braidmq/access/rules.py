@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from braidmq.config import parse_toml
+from braidmq.config.toml import line_of, parse_toml
 from braidmq.errors import ConfigError, ProtocolError
 from braidmq.topics import matches, validate_filter
 
@@ -24,7 +24,6 @@ Action = Literal["read", "write", "subscribe"]
 
 CLIENTS_CACHED_MAX: Final = 4096
 UNSAFE: Final = re.compile(r"[+#/]")
-RULES_IN_BRACKETS: Final = r"\s*rule\b"
 SUBSTITUTION: Final = re.compile(r"%(.?)")
 
 
@@ -132,12 +131,15 @@ def parse_rules(text: str, path: str) -> Rules:
     content = parse_toml(text, path)
     for name in content:
         if name != "rule":
-            line = _line_matching(text, rf"\s*\[*\s*[\"']?{re.escape(name)}\b", 0)
+            line = line_of(text, (name,))
             raise ConfigError(f"{path}{line}: unknown {name!r}; the file consists of [[rule]] tables")
     entries = content.get("rule")
     if not isinstance(entries, list) or not entries:
         raise ConfigError(f"{path}: there is no [[rule]] in it, so nobody could do anything")
-    return Rules([_parsed(entry, _where(text, path, index)) for index, entry in enumerate(entries)])
+    return Rules([
+        _parsed(entry, f"{path}{line_of(text, ('rule', index))}: rule {index + 1}")
+        for index, entry in enumerate(entries)
+    ])
 
 
 def _parsed(entry: object, where: str) -> Rule:
@@ -159,17 +161,3 @@ def _parsed(entry: object, where: str) -> Rule:
     if rule.topic.startswith("$share/"):
         raise ConfigError(f"{where}: leave $share/group/ out; a rule is about the topics behind it")
     return rule
-
-
-def _where(text: str, path: str, index: int) -> str:
-    """The line of a rule's header; of a list in brackets, the line where that begins."""
-    line = _line_matching(text, r"\s*\[\[\s*rule\s*\]\]", index)
-    if line:
-        return f"{path}{line}"
-    return f"{path}{_line_matching(text, RULES_IN_BRACKETS, 0)}: rule {index + 1}"
-
-
-def _line_matching(text: str, pattern: str, index: int) -> str:
-    """`:line` of the line that is the index-th to match; empty if there are fewer."""
-    found = [number for number, line in enumerate(text.splitlines(), start=1) if re.match(pattern, line)]
-    return f":{found[index]}" if index < len(found) else ""

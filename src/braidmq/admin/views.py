@@ -13,7 +13,7 @@ from braidmq.broker.connection import Connection
 from braidmq.broker.group_state import GroupState
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session
-from braidmq.groups_config import PolicyName
+from braidmq.config.groups import PolicyName
 from braidmq.messages.message import Message
 
 T = TypeVar("T")

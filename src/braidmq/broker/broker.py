@@ -32,8 +32,8 @@ from braidmq.broker.router import Router
 from braidmq.broker.session import Session
 from braidmq.broker.shared_groups import SharedGroups
 from braidmq.broker.status_reports import StatusReports, agreed, declared_in, status_topic_of
+from braidmq.config.groups import GroupsConfig
 from braidmq.errors import ProtocolError
-from braidmq.groups_config import GroupsConfig
 from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
 from braidmq.messages.wills import pending_will
 from braidmq.store import Store

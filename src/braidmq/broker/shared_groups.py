@@ -16,8 +16,8 @@ from braidmq.broker.groups import Group, SessionMember
 from braidmq.broker.hub import Hub
 from braidmq.broker.policies import GroupSettings, SharedGroup, make_policy
 from braidmq.broker.session import Session
+from braidmq.config.groups import GroupOverride, GroupsConfig, PolicyName
 from braidmq.errors import ConfigError
-from braidmq.groups_config import GroupOverride, GroupsConfig, PolicyName
 from braidmq.store.records import GroupName
 from braidmq.timing.timers import Timers
 

@@ -4,11 +4,11 @@ Which packet may carry which property is not decided here: the client encodes, a
 """
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from braidmq.config.toml import nearest
 from braidmq.errors import ConfigError
 from braidmq.wire import NO_PROPERTIES, Properties
 
@@ -88,9 +88,7 @@ def _converted(identifier: str, type_: Any, word: str) -> Any:
 def _known(word: str, known: Sequence[str] | dict[str, _Kind], what: str) -> str:
     if word in known:
         return word
-    close = get_close_matches(word, list(known), n=1)
-    suggestion = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-    raise ConfigError(f"-D: no {what} {word!r}; {suggestion}")
+    raise ConfigError(f"-D: no {what} {word!r}{nearest(word, list(known))}")
 
 
 def _next(remaining: Iterator[str], after: str) -> str:

@@ -9,7 +9,8 @@ from braidmq.access.passwords import PasswordCheck, parse_file
 from braidmq.access.rules import Rules, parse_rules
 from braidmq.access.verdicts import Authenticator
 from braidmq.broker.access import BuiltInGate
-from braidmq.config import AclConfig, AuthConfig, Config, utf8_text
+from braidmq.config import AclConfig, AuthConfig, Config
+from braidmq.config.toml import utf8_text
 from braidmq.errors import ConfigError
 from braidmq.net.callout import HttpCallout
 from braidmq.net.plugins import load_policies

@@ -6,7 +6,6 @@
 `source_options.py` and with the sink. Nothing here touches the network or the disk.
 """
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +13,7 @@ import msgspec
 
 from braidmq.client.addresses import PORT, TLS_PORT, Address, parse_address
 from braidmq.client.options import OptionChoices, TlsFiles
+from braidmq.config.toml import nearest
 from braidmq.errors import ConfigError
 
 DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -108,9 +108,7 @@ class OptionReader:
         unknown = sorted(set(self._given) - set(self._spelling))
         if not unknown:
             return
-        near = difflib.get_close_matches(unknown[0], self._spelling, 1)
-        hint = f"; did you mean {self._spelling[near[0]]}?" if near else ""
-        raise ConfigError(f"unknown option {unknown[0]}{hint}")
+        raise ConfigError(f"unknown option {unknown[0]}{nearest(unknown[0], list(self._spelling.values()))}")
 
 
 class BrokerAddress(msgspec.Struct, frozen=True):

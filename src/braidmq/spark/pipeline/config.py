@@ -6,14 +6,13 @@ values that contradict each other raise ConfigError, which names the file, the l
 and the key.
 """
 
-import difflib
 import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
 
+from braidmq.config.toml import Keys, line_of, nearest, parse_toml, read_text
 from braidmq.errors import ConfigError, ProtocolError
 from braidmq.spark.pipeline.fields import FieldSpec, is_metric, is_timestamp
 from braidmq.spark.pipeline.patterns import TopicPattern, parse_pattern
@@ -144,31 +143,19 @@ class PipelineConfig(_Table, frozen=True, kw_only=True):
 
 def load_pipeline(path: Path) -> PipelineConfig:
     """The pipeline that a TOML file describes; a relative location is beside the file."""
-    text = _read(path)
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    text = read_text(path)
+    raw = parse_toml(text, str(path))
     try:
         config = msgspec.convert(raw, PipelineConfig)
         _refuse_contradictions(config)
     except msgspec.ValidationError as error:
         raise ConfigError(_located(str(error), path, text)) from error
     except _DoubtError as error:
-        raise ConfigError(f"{path}{_line_of(text, error.keys)}: {_spelt(error.keys)}: {error}") from error
+        raise ConfigError(f"{path}{line_of(text, error.keys)}: {_spelt(error.keys)}: {error}") from error
     return msgspec.structs.replace(
         config,
         pipeline=msgspec.structs.replace(config.pipeline, location=_beside(config.pipeline.location, path)),
     )
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
 
 
 def _beside(location: str, path: Path) -> str:
@@ -176,9 +163,6 @@ def _beside(location: str, path: Path) -> str:
 
 
 # -- what each value alone can't tell -----------------------------------------------------------------------
-
-Keys = tuple[str | int, ...]
-
 
 class _DoubtError(Exception):
     """Something contradicts something else; `keys` lead to it in the file."""
@@ -305,11 +289,11 @@ def _located(message: str, path: Path, text: str) -> str:
     unknown = re.search(r"unknown field `(.*)`", what)
     if unknown:
         keys.append(unknown[1])
-        what = f"unknown key{_nearest(unknown[1], _known(keys))}"
+        what = f"unknown key{nearest(unknown[1], _known(keys))}"
     missing = re.search(r"missing required field `(.*)`", what)
     if missing:
         what = f"{missing[1]} is missing"
-    return f"{path}{_line_of(text, tuple(keys))}: {_spelt(tuple(keys))}: {what}"
+    return f"{path}{line_of(text, tuple(keys))}: {_spelt(tuple(keys))}: {what}"
 
 
 _TABLES: Final[dict[str, type[msgspec.Struct]]] = {
@@ -324,35 +308,9 @@ def _known(keys: list[str | int]) -> list[str]:
     return [field.encode_name for field in msgspec.structs.fields(struct)]
 
 
-def _nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
-
-
 def _spelt(keys: Keys) -> str:
     """`[schema] fields.temperature`, as a reader of the file would call it."""
     names = [key for key in keys if isinstance(key, str)]
     if not names:
         return "the file"
     return f"[{names[0]}] {'.'.join(names[1:])}".rstrip()
-
-
-def _line_of(text: str, keys: Keys) -> str:
-    """`:line` of the innermost of `keys` that can be found; tomllib keeps no positions."""
-    found, wanted = "", [str(key) for key in keys if isinstance(key, str)]
-    index = next((key for key in keys if isinstance(key, int)), 0)
-    table: list[str] = []
-    seen, depth = -1, 0
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.split("#")[0].strip()
-        if stripped.startswith("["):
-            table = stripped.strip("[] \t").split(".")
-            seen += table == wanted[:1] and (stripped.startswith("[[") or seen < 0)
-            here = table
-        elif "=" in stripped:
-            here = [*table, *re.split(r"[.\s]+", stripped.partition("=")[0].strip())]
-        else:
-            continue
-        if here == wanted[: len(here)] and len(here) > depth and max(seen, 0) == index:
-            found, depth = f":{number}", len(here)
-    return found

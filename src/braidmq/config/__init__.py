@@ -1,0 +1,53 @@
+"""What a node is told: one definition, three sources, and errors that name what is wrong and where.
+
+`definition` holds the values, `settings` lists them one by one, `loading` reads them, `contradictions`
+refuses what can't be meant together, `groups` is the table of shared groups, and `toml` is for every file of
+settings.
+"""
+
+from braidmq.config.contradictions import refuse_contradictions
+from braidmq.config.definition import (
+    AclConfig,
+    AdminConfig,
+    AuthConfig,
+    Config,
+    Listener,
+    LogConfig,
+    StoreConfig,
+    format_verifier,
+    is_loopback,
+)
+from braidmq.config.groups import GroupOverride, GroupsConfig, PolicyName
+from braidmq.config.loading import load_config, located
+from braidmq.config.settings import (
+    ENVIRONMENT_PREFIX,
+    REPEATED_TABLES,
+    SETTINGS,
+    Setting,
+    flag_of,
+    without_secrets,
+)
+
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "REPEATED_TABLES",
+    "SETTINGS",
+    "AclConfig",
+    "AdminConfig",
+    "AuthConfig",
+    "Config",
+    "GroupOverride",
+    "GroupsConfig",
+    "Listener",
+    "LogConfig",
+    "PolicyName",
+    "Setting",
+    "StoreConfig",
+    "flag_of",
+    "format_verifier",
+    "is_loopback",
+    "load_config",
+    "located",
+    "refuse_contradictions",
+    "without_secrets",
+]
