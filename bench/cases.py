@@ -84,6 +84,24 @@ ROWS = (
         ),
     ),
     Row(
+        name="single", title="QoS 0 1→1, 100 B, one message a write", kind="throughput", goal=2,
+        load=one_to_one(batch=1, check_every=1), relayed=True,
+    ),
+    Row(
+        name="hundred", title="QoS 0, 100 publishers, one message a write", kind="throughput", goal=2,
+        relayed=True,
+        load=Case(
+            topics=(TOPIC,), subscriptions=(TOPIC,),
+            publishers=100, window=64, send_buffer_bytes=16 * 1024,
+        ),
+    ),
+    Row(
+        name="in-turn", title="QoS 1, 100 publishers, one in flight each", kind="throughput", goal=2,
+        load=Case(
+            topics=(TOPIC,), subscriptions=(TOPIC,), publishers=100, qos=1, subscriber_qos=1, window=1,
+        ),
+    ),
+    Row(
         name="shared", title="QoS 1 shared group of 5, 100 publishers", kind="throughput", goal=4,
         load=Case(
             topics=(TOPIC,), subscriptions=(f"$share/group/{TOPIC}",) * 5,

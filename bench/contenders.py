@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -110,12 +110,16 @@ def await_answer(name: str, process: subprocess.Popen[Any], port: int, log: Path
 
 
 @contextmanager
-def started(name: str, command: Sequence[str], port: int) -> Iterator[Contender]:
+def started(
+    name: str, command: Sequence[str], port: int, environment: Mapping[str, str] | None = None
+) -> Iterator[Contender]:
     """Run the command on the broker's core until the block ends."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         log = Path(directory, "log")
         with log.open("wb") as output, pinned(BROKER_CORE):
-            process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment
+            )
         try:
             await_answer(name, process, port, log)
             yield Contender(name, process.pid, port)
@@ -138,14 +142,22 @@ def mosquitto(*, saves: bool = False) -> Iterator[Contender]:
 
 
 @contextmanager
-def braidmq(*flags: str, name: str = "braidmq") -> Iterator[Contender]:
-    """Ours; in memory, unless flags say where to keep what must survive."""
+def braidmq(*flags: str, name: str = "braidmq", checkout: Path | None = None) -> Iterator[Contender]:
+    """Ours, or what `checkout` has built; in memory, unless flags say where to keep what must survive."""
     port = free_port()
     limits = [part for limit in BRAIDMQ_LIMITS for part in ("--limit", limit)]
     kept = flags or ("--in-memory",)
     command = [sys.executable, "-m", "braidmq", "serve", "--port", str(port), *limits, *kept]
-    with started(name, command, port) as contender:
+    with started(name, command, port, _importing_from(checkout)) as contender:
         yield contender
+
+
+def _importing_from(checkout: Path | None) -> dict[str, str] | None:
+    if checkout is None:
+        return None
+    if not list((checkout / "src" / "braidmq").rglob("*.so")):
+        raise BenchError(f"{checkout}: no built BraidMQ; run make setup there")
+    return {**os.environ, "PYTHONPATH": str((checkout / "src").resolve())}
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -20,6 +21,7 @@ MEMORY_ROUNDS_MAX = 3
 DISTURBED_MAX = 0.05  # a run whose processes waited for a CPU longer than this share of it is done again
 ATTEMPTS = 3
 START_AND_STOP_MAX_S = 120.0
+ANOTHER = "the other BraidMQ"
 
 Starter = Callable[[], AbstractContextManager[Contender]]
 
@@ -32,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ramp_s: float = 0.5
     version: int = 5
     ours: str = "braidmq"
+    against: str = ""  # a checkout of BraidMQ that takes Mosquitto's place, so that a change can be judged
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +149,12 @@ def our_broker(settings: Settings) -> Starter:
     return contenders.mosquitto if settings.ours == "mosquitto" else contenders.braidmq
 
 
+def their_broker(settings: Settings) -> Starter:
+    if settings.against:
+        return lambda: contenders.braidmq(name=ANOTHER, checkout=Path(settings.against))
+    return contenders.mosquitto
+
+
 def timed(row: Row, settings: Settings) -> Case:
     if row.kind == "memory":
         return msgspec.structs.replace(row.load, version=settings.version)
@@ -156,7 +165,7 @@ def timed(row: Row, settings: Settings) -> Case:
 
 @contextmanager
 def both(settings: Settings) -> Iterator[tuple[Contender, Contender]]:
-    with our_broker(settings)() as ours, contenders.mosquitto() as theirs:
+    with our_broker(settings)() as ours, their_broker(settings)() as theirs:
         yield ours, theirs
 
 
@@ -188,7 +197,7 @@ def measure_throughput(row: Row, settings: Settings) -> Measured:
 
 
 def measure_latency(row: Row, settings: Settings) -> Measured:
-    """At half of what Mosquitto can do here and now, each message in a write of its own."""
+    """At half of what the peer can do here and now, each message in a write of its own."""
     with both(settings) as pair:
         flat_out = msgspec.structs.replace(
             UNPIPELINED, version=settings.version, steady_s=settings.seconds, ramp_s=settings.ramp_s
@@ -211,7 +220,8 @@ def measure_memory(row: Row, settings: Settings) -> Measured:
                 drive(contender, warm_up)
                 samples.append(sample(row, contender, case))
     ours, theirs = (tuple(samples) for samples in sides)
-    return Measured(row=row, ours=Side(settings.ours, ours), theirs=Side("mosquitto", theirs))
+    peer = ANOTHER if settings.against else "mosquitto"
+    return Measured(row=row, ours=Side(settings.ours, ours), theirs=Side(peer, theirs))
 
 
 def measure_match(row: Row, settings: Settings) -> Measured:

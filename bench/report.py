@@ -106,9 +106,9 @@ def number(value: float | None, unit: str = "") -> str:
     return f"{value:.3g}{unit}"
 
 
-def table(summaries: list[Summary]) -> Table:
-    shown = Table(title="ours ÷ Mosquitto, medians", title_justify="left")
-    headings = ("case", "ours", "Mosquitto", "ratio", "goal", "", "CPU s per M: ours", "Mosquitto", "ratio",
+def table(summaries: list[Summary], peer: str = "Mosquitto") -> Table:
+    shown = Table(title=f"ours ÷ {peer}, medians", title_justify="left")
+    headings = ("case", "ours", peer, "ratio", "goal", "", "CPU s per M: ours", peer, "ratio",
                 "bare relay", "generator's ceiling")
     for heading in headings:
         shown.add_column(heading, justify="left" if heading in ("case", "") else "right")

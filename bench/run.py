@@ -30,6 +30,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--protocol", type=int, choices=(4, 5), default=5, help="4 is MQTT 3.1.1")
     parser.add_argument("--ours", choices=("braidmq", "mosquitto"), default="braidmq",
                         help="mosquitto measures it against itself, which shows the noise")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT",
+                        help="another checkout of BraidMQ, built there, in Mosquitto's place")
     parser.add_argument("--out", type=Path,
                         help="where to store JSON (bench/results/broker.json when all rows are run in full)")
     return parser.parse_args(argv)
@@ -45,7 +47,8 @@ def chosen_rows(names: str) -> list[Row]:
 def settings_of(given: argparse.Namespace) -> Settings:
     asked = {"rounds": given.rounds, "seconds": given.seconds}
     chosen = {**(QUICK if given.quick else {}), **{key: value for key, value in asked.items() if value}}
-    return Settings(**chosen, version=given.protocol, ours=given.ours)
+    return Settings(**chosen, version=given.protocol, ours=given.ours,
+                    against=str(given.against or ""))
 
 
 def raise_descriptor_limit() -> None:
@@ -71,8 +74,8 @@ def measure_all(rows: list[Row], settings: Settings, console: Console) -> tuple[
     return summaries, complete
 
 
-def show(summaries: list[report.Summary], console: Console) -> None:
-    console.print(report.table(summaries))
+def show(summaries: list[report.Summary], peer: str, console: Console) -> None:
+    console.print(report.table(summaries, peer))
     for one in summaries:
         if one.notes:
             console.print(f"{one.name}: {'; '.join(one.notes)}", highlight=False)
@@ -80,10 +83,14 @@ def show(summaries: list[report.Summary], console: Console) -> None:
             console.print(f"{one.name}: at {one.rate_per_s:,.0f} messages/s", highlight=False)
 
 
+def is_full_run(given: argparse.Namespace, rows: list[Row]) -> bool:
+    return len(rows) == len(ROWS) and not given.quick and not given.against
+
+
 def main(argv: list[str] | None = None) -> int:
     given = arguments(argv)
     console = Console(width=None if sys.stdout.isatty() else TABLE_COLUMNS_MIN)
-    if find_mosquitto() is None:
+    if find_mosquitto() is None and not given.against:
         print(MOSQUITTO_MISSING, file=sys.stderr)
         return 1
     try:
@@ -94,8 +101,8 @@ def main(argv: list[str] | None = None) -> int:
     raise_descriptor_limit()
     settings = settings_of(given)
     summaries, complete = measure_all(rows, settings, console)
-    show(summaries, console)
-    out = given.out or (RESULTS if complete and len(rows) == len(ROWS) and not given.quick else None)
+    show(summaries, "the other" if given.against else "Mosquitto", console)
+    out = given.out or (RESULTS if complete and is_full_run(given, rows) else None)
     if out:
         report.store(out, settings, summaries)
     return 0 if complete else 1
