@@ -28,7 +28,10 @@ from typing import cast
 
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.broker import Broker
-from braidmq.broker.policies import POLICIES, Member, Policy, SendMessage, SharedGroup, make_policy
+from braidmq.broker.sharing.effects import SendMessage
+from braidmq.broker.sharing.group import SharedGroup
+from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.policies import POLICIES, Policy, make_policy
 from braidmq.config.groups import GroupsConfig, PolicyName
 from braidmq.limits import Limits
 from braidmq.store import MemoryStore

@@ -22,7 +22,7 @@ from braidmq.broker.connection import Connection
 from braidmq.broker.events import Observer, Started, Stopped
 from braidmq.broker.restoring import living, restore
 from braidmq.broker.rights import recheck, replace_gate
-from braidmq.broker.shared_groups import refuse_doubtful
+from braidmq.broker.sharing.registry import refuse_doubtful
 from braidmq.broker.system_topics import SystemTopics
 from braidmq.config import Config, StoreConfig, refuse_contradictions
 from braidmq.errors import ConfigError

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from braidmq.broker.policies import POLICIES
+from braidmq.broker.sharing.policies import POLICIES
 from tests.broker.crew import NAMES, Crew
 
 NUMBERS = st.integers(0, 30)

@@ -11,8 +11,8 @@ from braidmq.admin.views import GroupChange, GroupChanged, Health, Published, Pu
 from braidmq.broker.broker import Broker
 from braidmq.broker.census import Census, take_census
 from braidmq.broker.connection import Connection
-from braidmq.broker.group_state import state_of
 from braidmq.broker.session import Session
+from braidmq.broker.sharing.state import state_of
 from braidmq.config import Config
 from braidmq.errors import ConfigError, ProtocolError
 from braidmq.messages.message import Message

@@ -30,7 +30,7 @@ from braidmq.admin.views import (
     subscription_view,
 )
 from braidmq.broker.connection import Connection
-from braidmq.broker.group_state import GroupState, state_of
+from braidmq.broker.sharing.state import GroupState, state_of
 from braidmq.config import without_secrets
 from braidmq.errors import ConfigError, ProtocolError
 from braidmq.topics import validate_filter

@@ -13,8 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 import braidmq
 from braidmq.admin.desk import Desk
 from braidmq.broker.census import Census
-from braidmq.broker.group_state import MS_PER_S, GroupState, MemberState, state_of
 from braidmq.broker.hub import DROP_NAMES
+from braidmq.broker.sharing.state import MS_PER_S, GroupState, MemberState, state_of
 
 LAG_PROBE_S: Final = 0.25
 LAG_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

@@ -10,9 +10,9 @@ import msgspec
 
 from braidmq.broker.broker import Broker
 from braidmq.broker.connection import Connection
-from braidmq.broker.group_state import GroupState
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session
+from braidmq.broker.sharing.state import GroupState
 from braidmq.config.groups import PolicyName
 from braidmq.messages.message import Message
 

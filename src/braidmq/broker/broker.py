@@ -30,8 +30,8 @@ from braidmq.broker.retained import RetainedMessages
 from braidmq.broker.rights import recheck, replace_gate
 from braidmq.broker.router import Router
 from braidmq.broker.session import Session
-from braidmq.broker.shared_groups import SharedGroups
-from braidmq.broker.status_reports import StatusReports, agreed, declared_in, status_topic_of
+from braidmq.broker.sharing.registry import SharedGroups
+from braidmq.broker.sharing.status_reports import StatusReports, agreed, declared_in, status_topic_of
 from braidmq.config.groups import GroupsConfig
 from braidmq.errors import ProtocolError
 from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits

@@ -14,7 +14,7 @@ from braidmq.broker.access import Exchange
 from braidmq.broker.events import Authenticated, ConnectReceived, ConnectRefused
 from braidmq.broker.lane import Lane
 from braidmq.broker.outlet import Outlet
-from braidmq.broker.status_reports import REPORTS_PER_S_MAX
+from braidmq.broker.sharing.status_reports import REPORTS_PER_S_MAX
 from braidmq.broker.subscribing import subscribe, unsubscribe
 from braidmq.errors import ProtocolError
 from braidmq.messages.message import Message

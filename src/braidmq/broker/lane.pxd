@@ -1,4 +1,4 @@
-from braidmq.broker.groups cimport Group
+from braidmq.broker.sharing.receiver cimport Group
 from braidmq.broker.incoming cimport Incoming
 from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Forwarded, Outlet

@@ -15,7 +15,7 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
-from braidmq.broker.groups cimport Group
+from braidmq.broker.sharing.receiver cimport Group
 from braidmq.broker.hub cimport (
     DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, WATCH_PACKETS, WATCH_PUBLISHED, Hub,
 )

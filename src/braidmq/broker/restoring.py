@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Final
 
 from braidmq.broker.broker import Broker
-from braidmq.broker.groups import Group
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session, Target
+from braidmq.broker.sharing.receiver import Group
 from braidmq.store.records import (
     AWAY,
     GROUP_ENDED,

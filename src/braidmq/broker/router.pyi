@@ -1,9 +1,9 @@
 from collections.abc import Callable
 
-from braidmq.broker.groups import Group
 from braidmq.broker.hub import Hub
 from braidmq.broker.session import Session, Target
-from braidmq.broker.shared_groups import SharedGroups
+from braidmq.broker.sharing.receiver import Group
+from braidmq.broker.sharing.registry import SharedGroups
 from braidmq.messages.message import Message
 from braidmq.topics import FilterTrie
 

@@ -7,7 +7,7 @@ to a plain one removes that one topic. Emptying costs no more than filling did. 
 message; a search of the trie for a topic not in the cache.
 """
 
-from braidmq.broker.groups cimport Group
+from braidmq.broker.sharing.receiver cimport Group
 from braidmq.broker.hub cimport DROP_QUEUE_FULL, Hub
 from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Outlet

@@ -4,7 +4,7 @@ from braidmq.broker.inflight cimport Inflight, Slot
 from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Outlet
 from braidmq.store.encoding cimport Named
-from braidmq.broker.policies.member cimport Member
+from braidmq.broker.sharing.member cimport Member
 
 cdef enum Outcome:
     DELIVERED         # sent, or kept until it can be

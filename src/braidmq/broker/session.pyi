@@ -1,12 +1,12 @@
 from collections.abc import Callable
 
 from braidmq.broker.backlog import Backlog
-from braidmq.broker.groups import Group, SessionMember
 from braidmq.broker.hub import Hub
 from braidmq.broker.inflight import Inflight
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.router import Subscription
-from braidmq.broker.status_reports import Declaration
+from braidmq.broker.sharing.receiver import Group, SessionMember
+from braidmq.broker.sharing.status_reports import Declaration
 from braidmq.messages.message import Message
 from braidmq.messages.wills import PendingWill
 from braidmq.timing.timers import Timer

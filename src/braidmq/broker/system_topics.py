@@ -20,8 +20,8 @@ import msgspec
 import braidmq
 from braidmq.broker.broker import Broker
 from braidmq.broker.census import Census, take_census
-from braidmq.broker.group_state import state_of
 from braidmq.broker.hub import DROP_NAMES
+from braidmq.broker.sharing.state import state_of
 from braidmq.messages.message import Message
 
 PERIOD_S: Final = 10.0

@@ -40,7 +40,7 @@ def check_config(file: FileArgument, /, *, as_json: JsonFlag = False, as_toml: T
 
 def check_files(config: Config) -> None:
     """Read every file that is named, and look for every plug-in; ConfigError for one that is wrong."""
-    from braidmq.broker.shared_groups import refuse_doubtful
+    from braidmq.broker.sharing.registry import refuse_doubtful
     from braidmq.net.gate import make_gate
     from braidmq.net.plugins import observer_makers, store_maker
     from braidmq.net.tls import server_context

@@ -6,7 +6,7 @@ from enum import Enum
 from random import Random
 from typing import Final
 
-from braidmq.broker.policies import Policy, make_policy
+from braidmq.broker.sharing.policies import Policy, make_policy
 from braidmq.sim.balance.reference_policies import LeastServicePolicy, PowerOfTwoPolicy
 
 

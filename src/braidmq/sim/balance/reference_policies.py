@@ -2,7 +2,8 @@
 
 from random import Random
 
-from braidmq.broker.policies import Member, Policy
+from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.policies import Policy
 
 Key = str | bytes | None
 

@@ -12,11 +12,14 @@ from itertools import count
 from math import inf
 from random import Random
 
-from braidmq.broker.policies import GroupSettings, Member, SendMessage, SharedGroup, StatusReport
-from braidmq.broker.policies.effects import Effect
+from braidmq.broker.sharing.effects import Effect, SendMessage
+from braidmq.broker.sharing.group import SharedGroup
+from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.settings import GroupSettings
 from braidmq.client.meter import StatusMeter
 from braidmq.sim.balance.methods import Method
 from braidmq.sim.balance.scenario import SPIKE_S, MemberModel, Scenario
+from braidmq.wire.status import StatusReport
 
 CONNECTED_S = -10.0  # when members connected that are there from the beginning
 UNBOUNDED = GroupSettings(messages_max=10**9, bytes_max=10**15)

@@ -1,4 +1,0 @@
-from braidmq.broker.policies.base import Policy
-
-class HashPolicy(Policy):
-    def __init__(self, by_topic: bool) -> None: ...

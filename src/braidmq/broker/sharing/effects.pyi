@@ -1,0 +1,48 @@
+from typing import Any, Final
+
+from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.queue import Entry
+
+DROP_EXPIRED: Final[str]
+DROP_QUEUE_FULL: Final[str]
+DROP_NOBODY_ONLINE: Final[str]
+DROP_REJECTED: Final[str]
+DROP_NOT_SENDABLE: Final[str]
+DROP_SESSION_ENDED: Final[str]
+DROP_GROUP_GONE: Final[str]
+DROP_NO_READER: Final[str]
+DROP_REASONS: Final[tuple[str, ...]]
+
+class SendMessage:
+    @property
+    def member(self) -> Member: ...
+    @property
+    def message(self) -> Any: ...
+    @property
+    def entry(self) -> Entry: ...
+    @property
+    def qos(self) -> int: ...
+    @property
+    def token(self) -> int: ...
+
+class KeepMessage:
+    @property
+    def message(self) -> Any: ...
+    @property
+    def entry(self) -> Entry: ...
+
+class DropMessage:
+    @property
+    def message(self) -> Any: ...
+    @property
+    def entry(self) -> Entry: ...
+    @property
+    def reason(self) -> str: ...
+
+class WithdrawMessage:
+    @property
+    def member(self) -> Member: ...
+    @property
+    def token(self) -> int: ...
+
+Effect = SendMessage | KeepMessage | DropMessage | WithdrawMessage

@@ -1,0 +1,9 @@
+from collections.abc import Callable
+
+from braidmq.broker.sharing.member import Member
+
+class Readers:
+    @property
+    def may_read(self) -> Callable[[Member, str | bytes | None], bool] | None: ...
+    def ask(self, may_read: Callable[[Member, str | bytes | None], bool] | None) -> None: ...
+    def forget(self) -> None: ...
