@@ -21,7 +21,6 @@ from braidmq.broker.broker import Broker
 from braidmq.broker.restoring import living, restore
 from braidmq.limits import Limits
 from braidmq.messages.message import Message
-from braidmq.messages.wills import PendingWill
 from braidmq.store.durable import QUEUE_MEMORY_BYTES_MAX, DurableStore
 from braidmq.store.records import AWAY, SESSION, SUBSCRIBED, Record
 from braidmq.store.state import State
@@ -43,7 +42,7 @@ def fill(
         directory, post=reports.put, wall_offset_s=time.time() - time.monotonic(),
         queue_memory_bytes_max=queue_memory_bytes_max,
     )
-    store.load(Message, PendingWill)
+    store.load()
     broker = Broker(LIMITS, store, BuiltInGate(), lambda: "made")
     make_sessions(broker, sessions)
     store.checkpoint_from(partial(living, broker))

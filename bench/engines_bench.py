@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from braidmq.messages.message import Message
-from braidmq.messages.wills import PendingWill
 from braidmq.store.durable import DurableStore
 from braidmq.store.records import QUEUED, SENT, SESSION, SETTLED, Record
 
@@ -89,7 +88,7 @@ class LogEngine:
             wall_offset_s=0.0,
             durability="fsync" if syncs else "process",
         )
-        self.store.load(Message, PendingWill)
+        self.store.load()
         self.store.checkpoint_from(lambda: iter([[(SESSION, "s", None, 60.0)]]))
 
     def turn(self, first: int, payload: bytes) -> None:

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Final
 
 from braidmq.errors import StoreError
 from braidmq.store import Surroundings
@@ -65,8 +65,8 @@ class SqliteStore:
     def is_failing(self) -> bool:
         return self.journal.is_failing
 
-    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
-        decoder = Decoder(make_message, make_will, self._around.wall_offset_s, self._around.salvage)
+    def load(self) -> State:
+        decoder = Decoder(self._around.wall_offset_s, self._around.salvage)
         state = State()
         for generation, payload in self._db.execute("SELECT generation, payload FROM turn ORDER BY id"):
             if generation != self._generation:

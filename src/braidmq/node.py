@@ -26,8 +26,6 @@ from braidmq.broker.sharing.registry import refuse_doubtful
 from braidmq.broker.system_topics import SystemTopics
 from braidmq.config import Config, StoreConfig, refuse_contradictions
 from braidmq.errors import ConfigError
-from braidmq.messages.message import Message
-from braidmq.messages.wills import PendingWill
 from braidmq.net.aside import Aside
 from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
@@ -187,7 +185,7 @@ def open_store(config: StoreConfig, post: Callable[[Callable[[], None]], object]
 def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
     """The broker core that a configuration asks for, with what the store has kept."""
     gc.disable()  # a million messages come to be, and none of them goes
-    state = store.load(Message, PendingWill)
+    state = store.load()
     broker = Broker(
         config.limits, store, gate, _client_id, _log_closed, _observer_failed, config.groups, Random()
     )

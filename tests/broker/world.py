@@ -6,8 +6,6 @@ from typing import Any
 from braidmq.broker.access import BuiltInGate, Gate
 from braidmq.broker.broker import Broker
 from braidmq.limits import Limits
-from braidmq.messages.message import Message
-from braidmq.messages.wills import PendingWill
 from braidmq.store import MemoryStore, Store
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
@@ -40,9 +38,9 @@ class SlowStore:
         self.journal = Encoder(0.0)
         self.turns: list[tuple[bytes, Callable[[], None]]] = []
         self.kept: list[Record] = []
-        self._decoder = Decoder(Message, PendingWill, 0.0)
+        self._decoder = Decoder(0.0)
 
-    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
+    def load(self) -> State:
         return State()
 
     def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:

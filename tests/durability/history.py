@@ -12,6 +12,7 @@ from braidmq.store.records import (
     AWAY,
     GROUP_ENDED,
     GROUP_QUEUED,
+    NUMBERED,
     QUEUED,
     RECEIVED,
     RETAINED,
@@ -41,7 +42,7 @@ CLIENT_IDS = ("a", "b", "c", "passing")
 PASSING = "passing"  # its session never lasts
 TOPICS = ("t", "t/u", "x")
 ENDINGS = (SESSION_ENDED, GROUP_ENDED)  # at the head of what rebuilds something
-NUMBERED = {QUEUED: 2, SENT: 2, RECEIVED: 2, GROUP_QUEUED: 3}  # where a record has its sequence number
+SEQUENCE_AT = {QUEUED: 2, SENT: 2, RECEIVED: 2, GROUP_QUEUED: 3}  # where a record has its sequence number
 WILL_TOPIC = "w"  # no shared filter matches it, because whose turn it is in a group is not kept
 FILTERS = ("t", "t/#", "#", "w", "$share/g/t/#", "$share/g/t")
 
@@ -259,13 +260,16 @@ def picture(
 
 def ranked(part: list[Record]) -> list[Record]:
     """The records of one session, or one shared group, with each sequence number replaced by its rank."""
-    order = sorted(record[NUMBERED[record[0]]] for record in part if record[0] in (QUEUED, GROUP_QUEUED))
+    order = sorted(record[SEQUENCE_AT[record[0]]] for record in part if record[0] in (QUEUED, GROUP_QUEUED))
     rank = {sequence: position for position, sequence in enumerate(order)}
     # Whoever is still there when a will is sent has it sent, and after a crash nobody is.
     wills = {record[2] for record in part if record[0] == QUEUED and record[3] and record[3].topic == b"w"}
-    return [_with_rank(record, rank) for record in part if record[0] != SENT or record[2] not in wills]
+    return [
+        _with_rank(record, rank) for record in part
+        if record[0] != NUMBERED and (record[0] != SENT or record[2] not in wills)
+    ]
 
 
 def _with_rank(record: Record, rank: dict[int, int]) -> Record:
-    place = NUMBERED.get(record[0])
+    place = SEQUENCE_AT.get(record[0])
     return record if place is None else (*record[:place], rank[record[place]], *record[place + 1 :])

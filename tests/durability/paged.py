@@ -5,8 +5,6 @@ from functools import partial
 from pathlib import Path
 
 from braidmq.broker.broker import Broker
-from braidmq.messages.message import Message
-from braidmq.messages.wills import PendingWill
 from braidmq.store import MemoryStore
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
@@ -28,7 +26,7 @@ class PagingStore(MemoryStore):
         self._posted: list[Callable[[], None]] = []
         self.pages = PageFiles(  # type: ignore[assignment]
             directory,
-            partial(Decoder, Message, PendingWill, WALL_OFFSET_S),
+            partial(Decoder, WALL_OFFSET_S),
             Encoder(WALL_OFFSET_S),
             memory_bytes_max=memory_bytes_max,
             run=lambda action: action(),
@@ -53,7 +51,7 @@ class PagingStore(MemoryStore):
 
     def state(self) -> State:
         """What a restart would find."""
-        decoder = Decoder(Message, PendingWill, WALL_OFFSET_S)
+        decoder = Decoder(WALL_OFFSET_S)
         state = State()
         for turn in self.turns:
             state.apply(decoder.decode(turn))

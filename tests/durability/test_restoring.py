@@ -1,7 +1,6 @@
 """Replaying the records rebuilds the broker: whatever clients did, the restored one is as the live one."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +10,6 @@ from braidmq.broker.broker import Broker
 from braidmq.broker.restoring import living, restore
 from braidmq.limits import Limits
 from braidmq.messages.message import Message
-from braidmq.messages.wills import PendingWill
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
 from braidmq.store.records import GROUP_QUEUED, QUEUED, Record
@@ -34,7 +32,7 @@ class KeepingStore:
         self.journal = Encoder(WALL_OFFSET_S)
         self.turns: list[bytes] = []
 
-    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
+    def load(self) -> State:
         return State()
 
     def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:
@@ -56,7 +54,7 @@ class NoStore(KeepingStore):
 
 
 def restored(turns: list[bytes], now: float, wall_offset_s: float, **limits: int) -> Broker:
-    decoder = Decoder(Message, PendingWill, wall_offset_s)
+    decoder = Decoder(wall_offset_s)
     state = State()
     for turn in turns:
         state.apply(decoder.decode(turn))

@@ -6,8 +6,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from braidmq.messages.message import Message
-from braidmq.messages.wills import PendingWill
 from braidmq.store.durable import DurableStore
 from braidmq.store.records import Record
 from braidmq.store.state import State
@@ -24,7 +22,7 @@ class Keeper:
         self.store = DurableStore(
             directory, post=self.reports.put, wall_offset_s=0.0, tell=self.told.append, **options
         )
-        self.state = self.store.load(Message, PendingWill)
+        self.state = self.store.load()
         self.kept = 0
 
     def commit(self, records: list[Record]) -> None:

@@ -11,7 +11,6 @@ import pytest
 from braidmq.config import load_config
 from braidmq.errors import ConfigError, StoreError
 from braidmq.messages.message import Message
-from braidmq.messages.wills import PendingWill
 from braidmq.net.plugins import store_maker
 from braidmq.store import ENTRY_POINTS, Surroundings
 from braidmq.store.records import RETAINED, SESSION, Record
@@ -75,7 +74,7 @@ def test_the_example_throws_away_what_is_no_longer_needed(
     make = store_maker("sqlite")
     monkeypatch.setattr("sqlite_store.GROWTH_BYTES_MIN", 10_000)
     store = make(surroundings(tmp_path))
-    store.load(Message, PendingWill)
+    store.load()
     with pytest.raises(StoreError, match=r"turns\.db"):
         make(surroundings(tmp_path))  # while another has it
     living: list[Record] = [(SESSION, "kept", None, 60.0)]
@@ -85,7 +84,7 @@ def test_the_example_throws_away_what_is_no_longer_needed(
         store.commit(store.journal.encode([(RETAINED, b"t", Message(b"t", bytes(1000)))]), lambda: None)
     store.close()
     again = make(surroundings(tmp_path))
-    state = again.load(Message, PendingWill)
+    state = again.load()
     again.close()
     assert state.sessions.keys() == {"kept"}
     assert (tmp_path / "turns.db").stat().st_size < 30_000

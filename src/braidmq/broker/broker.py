@@ -14,6 +14,7 @@ from braidmq.access.verdicts import Admitted, Refused
 from braidmq.broker.access import Gate
 from braidmq.broker.audience import Audience, Heeds, OnFailure
 from braidmq.broker.connection import Connection, Shell
+from braidmq.broker.delivery_numbers import are_wanted, confirmed, identify
 from braidmq.broker.events import (
     Authenticated,
     Disconnected,
@@ -74,7 +75,8 @@ class Broker:
         self.audience = Audience(self.hub, on_observer_failure)
         self.timers = Timers()
         # Policies that choose at random are the same in every run unless they are given another generator.
-        self.groups = SharedGroups(self.hub, self.timers, rng or Random(0), groups or GroupsConfig())
+        self._rng = rng or Random(0)
+        self.groups = SharedGroups(self.hub, self.timers, self._rng, groups or GroupsConfig())
         self.router = Router(self.hub, self.groups)
         self.groups.on_gone(self.router.forget_group)
         if store.pages is not None:
@@ -187,10 +189,15 @@ class Broker:
             self.hub.audience.tell(admitted)
         keep_alive_s = self._keep_alive(packet)
         properties = self._connack_properties(packet, client_id, keep_alive_s, authentication_data)
-        connection.check_fits(Connack(False, ReasonCode.SUCCESS, properties))
+        wants_numbers = are_wanted(packet)
+        fitting = confirmed(properties, 0) if wants_numbers else properties
+        connection.check_fits(Connack(False, ReasonCode.SUCCESS, fitting))
         session, is_resumed = self._session_for(client_id, packet, connection)
         connection.session = session
         self._adopt_wishes(session, packet)
+        if wants_numbers:
+            connection.numbers_deliveries = True
+            properties = confirmed(properties, identify(session, self._rng))
         connection.keep_alive(keep_alive_s)
         self.answer(connection, Connack(is_resumed, ReasonCode.SUCCESS, properties))
         if self.hub.audience is not None:

@@ -19,7 +19,7 @@ cdef class Inflight:
     cdef Slot* slots
     cdef int capacity          # a power of two, or 0
     cdef readonly int count
-    cdef unsigned short last_packet_id
+    cdef public unsigned short last_packet_id    # the last one given out
 
     cdef int add(self, Message message, object target, int qos, bint retain, unsigned long long sequence) except -1
     cdef Slot* find(self, unsigned int packet_id) noexcept

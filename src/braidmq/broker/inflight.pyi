@@ -1,4 +1,5 @@
 class Inflight:
+    last_packet_id: int
     @property
     def count(self) -> int: ...
     def restore(

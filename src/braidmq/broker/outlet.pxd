@@ -35,6 +35,7 @@ cdef class Outlet:
     cdef list waiting_feeders            # connections that pause their reading until this output drains
     cdef int alias_max                   # topic aliases that the client lets us use
     cdef dict aliases                    # topic -> alias, as told to the client
+    cdef public bint numbers_deliveries  # the client wants to be told the number of each QoS 1 and 2 delivery
     cdef public str client_id            # whose connection it is; None before CONNECT
 
     cdef inline Py_ssize_t pending_bytes(self) noexcept:

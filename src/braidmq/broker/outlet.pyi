@@ -11,6 +11,7 @@ class Outlet:
     impatient: bool
     shell: Any
     direct: DirectWriter | None
+    numbers_deliveries: bool
     client_id: str | None
     def __init__(self, hub: Hub) -> None: ...
     @property

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from braidmq.broker.broker import Broker
+from braidmq.broker.delivery_numbers import numbers_record
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session, Target
 from braidmq.broker.sharing.receiver import Group
@@ -108,6 +109,7 @@ def _restore_deliveries(broker: Broker, session: Session, saved: SavedSession) -
             session.restore_sent(packet_id, kept, target, qos, retain, sequence)
             if target.group is not None:
                 target.group.restore_delivery(target, kept, sequence, qos)
+    session.restore_numbers(saved.identity, saved.last_sequence, saved.last_packet_id)
     session.restore_inbound(set(saved.inbound))
 
 
@@ -171,6 +173,7 @@ def session_records(session: Session) -> list[Record]:
         options = options_byte(kept.qos, kept.no_local, kept.retain_as_published, kept.retain_handling)
         records.append((SUBSCRIBED, client_id, filter, options, kept.identifier))
     records += _delivery_records(session)
+    records.append(numbers_record(session))  # behind SENT records, which are not in the order of their ids
     records += [(INBOUND, client_id, packet_id) for packet_id in session.inbound or ()]
     return records + _will_records(session)
 

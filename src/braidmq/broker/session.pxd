@@ -1,7 +1,7 @@
 from braidmq.broker.backlog cimport Backlog, Ring
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.inflight cimport Inflight, Slot
-from braidmq.messages.message cimport Message
+from braidmq.messages.message cimport Message, numbered
 from braidmq.broker.outlet cimport Outlet
 from braidmq.store.encoding cimport Named
 from braidmq.broker.sharing.member cimport Member
@@ -48,7 +48,8 @@ cdef class Session:
     cdef object replay                       # deque of (message, target): retained messages still to be sent, or None
     cdef readonly int window                 # QoS 1/2 messages that the client takes at a time
     cdef readonly int outstanding            # of them on their way on this connection
-    cdef unsigned long long last_sequence
+    cdef readonly unsigned long long last_sequence    # the number of the newest delivery
+    cdef public unsigned long long identity          # tells it from earlier sessions of the client id; 0 until asked for
     cdef readonly set inbound                # QoS 2 packet ids from the client, between PUBLISH and PUBREL; or None
     cdef Named named                         # its client id's number in the store's present file
     cdef readonly bint is_remembered                  # outlives its connection, so its changes are journalled
@@ -70,6 +71,11 @@ cdef class Session:
     cdef Outcome enqueue(self, Message message, Target target, int qos, bint retain) except *
     cdef bint send(self, Message message, Target target, int qos, bint retain, unsigned long long sequence) except -1
     cdef bint send_shared(self, Message message, Target target, int qos, unsigned long long sequence) except -1
+    cdef inline bytes extras(self, Target target, unsigned long long sequence):
+        # The properties that a PUBLISH of this delivery has beside the message's own.
+        if self.outlet.numbers_deliveries:
+            return numbered(target.identifiers, sequence)
+        return target.identifiers
     cdef int send_again(self, unsigned int packet_id) except -1
     cdef int puback(self, unsigned int packet_id, unsigned int reason) except -1
     cdef int pubrec(self, unsigned int packet_id, unsigned int reason) except -1

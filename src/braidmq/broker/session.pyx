@@ -190,7 +190,7 @@ cdef class Session:
         """Give the delivery a packet id and write it; False if it was dropped as too old or too large."""
         cdef int packet_id = self.inflight.add(message, target, qos, retain, sequence)
         if not self.outlet.publish(self.outlet.promises(), message, qos, retain, False, packet_id,
-                                   target.identifiers):
+                                   self.extras(target, sequence)):
             self.inflight.remove(self.inflight.find(packet_id))
             self.settle(sequence)
             return False
@@ -212,7 +212,7 @@ cdef class Session:
         target = <Target>slot.target
         if not self.outlet.publish(self.outlet.promises(), <Message>slot.message,
                                    1 if slot.stage == AWAITS_PUBACK else 2, slot.retain, True, packet_id,
-                                   target.identifiers):  # [MQTT-3.3.1-1] sent again, so DUP is set
+                                   self.extras(target, slot.sequence)):  # [MQTT-3.3.1-1] sent again, so DUP is set
             self.outstanding -= 1
             sequence = slot.sequence
             self.inflight.remove(slot)
@@ -402,6 +402,12 @@ cdef class Session:
         cdef int stage = AWAITS_PUBCOMP if message is None else AWAITS_PUBACK if qos == 1 else AWAITS_PUBREC
         self.inflight.restore(packet_id, message, target, stage, retain, sequence)
         self.last_sequence = max(self.last_sequence, sequence)
+
+    def restore_numbers(self, unsigned long long identity, unsigned long long last_sequence, int last_packet_id):
+        """Go on counting where the session was, so that no number is given out twice."""
+        self.identity = identity
+        self.last_sequence = max(self.last_sequence, last_sequence)
+        self.inflight.last_packet_id = last_packet_id
 
     def restore_inbound(self, set packet_ids not None):
         """Put back the ids of QoS 2 publishes that the client has yet to release."""

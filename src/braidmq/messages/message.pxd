@@ -22,6 +22,9 @@ cdef class Message:
 cdef Message new_message(bytes topic, bytes payload, bytes properties, int qos, bint retain,
                          double expires_at_s, str publisher)
 
+# Encoded properties with the number of a delivery behind them, as a user property.
+cdef bytes numbered(bytes properties, unsigned long long number)
+
 # Bytes of the PUBLISH frame that write_publish would write, from the first byte on.
 cdef Py_ssize_t publish_size(Message message, bint is_v5, int qos, bytes identifiers, int alias,
                              bint topic_known) noexcept

@@ -1,3 +1,5 @@
+DELIVERY_PROPERTY: str
+
 class Message:
     def __init__(
         self,

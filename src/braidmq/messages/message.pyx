@@ -10,6 +10,11 @@ from braidmq.wire.buffer cimport ByteBuffer
 from braidmq.wire.scan cimport MESSAGE_EXPIRY, TOPIC_ALIAS, varint_size, write_varint
 
 
+DELIVERY_PROPERTY = "braidmq-delivery"    # PUBLISH: the number of the delivery in its session
+
+cdef bytes NUMBER_HEAD = b"\x26" + len(DELIVERY_PROPERTY).to_bytes(2, "big") + DELIVERY_PROPERTY.encode()
+
+
 cdef class Message:
     """What of a publication is the same for everybody who gets it."""
 
@@ -41,6 +46,11 @@ cdef Message new_message(bytes topic, bytes payload, bytes properties, int qos, 
     message.expires_at_s = expires_at_s
     message.publisher = publisher
     return message
+
+
+cdef bytes numbered(bytes properties, unsigned long long number):
+    cdef bytes digits = b"%d" % number
+    return properties + NUMBER_HEAD + bytes((0, len(digits))) + digits
 
 
 cdef inline Py_ssize_t _properties_size(Message message, bytes identifiers, int alias) noexcept:

@@ -7,7 +7,7 @@ makes one from its `Surroundings`.
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from braidmq.store.encoding import Encoder
 from braidmq.store.records import Record
@@ -64,8 +64,8 @@ class Store(Protocol):
     def is_failing(self) -> bool:
         """Nothing can be kept at present: whatever would have to be kept is to be refused."""
 
-    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
-        """What was kept; called once, before all else. `make_message` and `make_will` make its objects."""
+    def load(self) -> State:
+        """What was kept; called once, before all else."""
 
     def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:
         """Where all that is to be kept can be had anew, part by part, so that what was kept before can go."""
@@ -86,7 +86,7 @@ class MemoryStore:
     pages = None
     is_failing = False
 
-    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
+    def load(self) -> State:
         return State()
 
     def checkpoint_from(self, living: Callable[[], Iterator[list[Record]]]) -> None:

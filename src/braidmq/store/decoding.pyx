@@ -4,10 +4,12 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.string cimport memcpy
 
+from braidmq.messages.message cimport Message, new_message
 from braidmq.store.format cimport *
 
 import msgspec
 
+from braidmq.messages.wills import PendingWill
 from braidmq.store.records import GroupName
 
 
@@ -22,13 +24,10 @@ def _nowhere(offset, size, number):
 cdef class Decoder:
     """Reads the turns of one file after another.
 
-    `make_message(topic, payload, qos, retain, properties, expires_at_s, publisher)` and `make_will(*fields)`
-    make the objects that the records hold. A lenient decoder leaves out records that refer to what was lost in a
-    damaged part; otherwise they are a ValueError.
+    A lenient decoder leaves out records that refer to what was lost in a damaged part; otherwise they are a
+    ValueError.
     """
 
-    cdef object make_message
-    cdef object make_will
     cdef double wall_offset_s
     cdef bint lenient
     cdef public object find_elsewhere  # (offset, size, number) -> message or None, for pages
@@ -39,10 +38,8 @@ cdef class Decoder:
     cdef const unsigned char* cursor
     cdef const unsigned char* end
 
-    def __init__(self, make_message, make_will, double wall_offset_s, bint lenient=False):
+    def __init__(self, double wall_offset_s, bint lenient=False):
         self.lenient = lenient
-        self.make_message = make_message
-        self.make_will = make_will
         self.wall_offset_s = wall_offset_s
         self.topics = {}
         self.find_elsewhere = _nowhere
@@ -113,6 +110,8 @@ cdef class Decoder:
         if kind == PAGED:
             return (kind, client_id, self.varint(), self.varint(), self.varint(), self.varint(), self.varint(),
                     self.varint(), self.varint())
+        if kind == NUMBERED:
+            return (kind, client_id, self.varint(), self.varint(), self.varint())
         if kind == AWAY:
             return (kind, client_id, self.time())
         if kind == SUBSCRIBED:
@@ -164,20 +163,20 @@ cdef class Decoder:
         sequence = self.signed_()
         return (kind, name, filter, sequence) if kind == GROUP_TAKEN else (kind, name, filter, sequence, self.message())
 
-    cdef object body(self):
+    cdef Message body(self):
         cdef int flags = self.byte()
         cdef bytes properties = b""
         cdef double expires_at_s = 0.0
         cdef str publisher = None
-        topic = self.topic()
-        payload = self.bytes_()
+        cdef bytes topic = self.topic()
+        cdef bytes payload = self.bytes_()
         if flags & HAS_PROPERTIES:
             properties = self.bytes_()
         if flags & HAS_EXPIRY:
             expires_at_s = self.time()
         if flags & HAS_PUBLISHER:
             publisher = self.name()
-        return self.make_message(topic, payload, flags & 3, (flags & RETAIN) != 0, properties, expires_at_s, publisher)
+        return new_message(topic, payload, properties, flags & 3, (flags & RETAIN) != 0, expires_at_s, publisher)
 
     cdef object message(self):
         """The message that a number stands for; None for 0: one that is no longer needed."""
@@ -189,7 +188,7 @@ cdef class Decoder:
 
     cdef object will(self):
         cdef bytes encoded = self.bytes_()
-        return self.make_will(*msgspec.msgpack.decode(encoded)) if encoded else None
+        return PendingWill(*msgspec.msgpack.decode(encoded)) if encoded else None
 
     cdef str name(self):
         name = self.names.get(self.varint())
@@ -197,7 +196,7 @@ cdef class Decoder:
             self.refers_to_lost = True
         return name
 
-    cdef object topic(self):
+    cdef bytes topic(self):
         topic = self.bytes_()
         return self.topics.setdefault(topic, topic)
 

@@ -12,7 +12,7 @@ Cost: a turn costs its encoding on the broker's thread; each byte is written at 
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from braidmq.store import Durability, Surroundings
 from braidmq.store.decoding import Decoder
@@ -84,10 +84,10 @@ class DurableStore:
 
     # ---- at the start --------------------------------------------------------------------------------
 
-    def load(self, make_message: Callable[..., Any], make_will: Callable[..., Any]) -> State:
+    def load(self) -> State:
         """What was kept. The store can be written to afterwards."""
         path = self._directory.path
-        make_decoder = partial(Decoder, make_message, make_will, self._wall_offset_s)
+        make_decoder = partial(Decoder, self._wall_offset_s)
         loader = Loader(path, make_decoder(self._salvage), salvage=self._salvage)
         self._pages = PageFiles(
             path,

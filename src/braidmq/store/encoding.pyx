@@ -38,6 +38,7 @@ KINDS = {
     "INBOUND": INBOUND, "INBOUND_RELEASED": INBOUND_RELEASED, "RETAINED": RETAINED, "WILL": WILL,
     "CHECKPOINTED": CHECKPOINTED, "PAGED": PAGED, "UNPAGED": UNPAGED,
     "GROUP_QUEUED": GROUP_QUEUED, "GROUP_TAKEN": GROUP_TAKEN, "GROUP_ENDED": GROUP_ENDED,
+    "NUMBERED": NUMBERED,
 }
 
 
@@ -210,7 +211,7 @@ cdef class Encoder:
             self.put_text(record[2])
             self.put_byte(record[3])
             self.put_varint(record[4])
-        elif kind == PAGED:
+        elif kind == PAGED or kind == NUMBERED:
             for number in record[2:]:
                 self.put_varint(number)
         elif kind == UNSUBSCRIBED:

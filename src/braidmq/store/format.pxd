@@ -21,6 +21,7 @@ cdef enum:
     GROUP_QUEUED = 14
     GROUP_TAKEN = 15
     GROUP_ENDED = 16
+    NUMBERED = 17
     # Of the file alone.
     NAME = 32
     BODY = 33

@@ -25,6 +25,7 @@ RETAINED: Final = 11  # topic, message or None
 WILL: Final = 12  # client_id, will or None, due_s (0: client is connected), owner; of any session
 PAGED: Final = 24  # client_id, first and last sequence, cost, file, offset, size, count: are on disk now
 UNPAGED: Final = 25  # client_id: its first page is no longer needed
+NUMBERED: Final = 17  # client_id, identity, last sequence, last packet id: used so far, and never again
 GROUP_QUEUED: Final = 14  # name, filter, sequence, message: it waits in a shared group
 GROUP_TAKEN: Final = 15  # name, filter, sequence: it does no longer
 GROUP_ENDED: Final = 16  # name, filter: nothing waits there that has to be kept

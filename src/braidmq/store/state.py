@@ -25,8 +25,8 @@ class SavedSession:
     """One session as it was when the last record was kept."""
 
     __slots__ = (
-        "away_since_s", "deliveries", "expiry_s", "inbound", "owner", "pages", "received", "sent",
-        "subscriptions",
+        "away_since_s", "deliveries", "expiry_s", "identity", "inbound", "last_packet_id", "last_sequence",
+        "owner", "pages", "received", "sent", "subscriptions",
     )
 
     def __init__(self, owner: str | None, expiry_s: float) -> None:
@@ -38,6 +38,9 @@ class SavedSession:
         self.sent: dict[int, int] = {}  # sequence -> packet id
         self.received = NONE  # sequences of QoS 2 deliveries that the client has
         self.inbound = NONE
+        self.identity = 0  # 0 = nobody has asked for it
+        self.last_sequence = 0  # of all deliveries there ever were
+        self.last_packet_id = 0
         self.pages: list[Page] = []  # in order; what they hold is in no other place
 
 
@@ -67,6 +70,8 @@ class State:
                 session = sessions.get(record[1])
                 if session is not None:
                     session.deliveries[record[2]] = record
+                    if record[2] > session.last_sequence:
+                        session.last_sequence = record[2]
             else:
                 HANDLERS[record[0]](self, *record[1:])
 
@@ -129,7 +134,14 @@ def _unsubscribed(session: SavedSession, filter: str) -> None:
     session.subscriptions.pop(filter, None)
 
 
+def _numbered(session: SavedSession, identity: int, last_sequence: int, last_packet_id: int) -> None:
+    session.identity = identity
+    session.last_sequence = max(session.last_sequence, last_sequence)
+    session.last_packet_id = last_packet_id
+
+
 def _sent(session: SavedSession, sequence: int, packet_id: int) -> None:
+    session.last_packet_id = packet_id
     if sequence in session.deliveries:
         session.sent[sequence] = packet_id
 
@@ -171,6 +183,7 @@ def _paged(session: SavedSession, *page: int) -> None:
         session.deliveries.pop(sequence, None)
     if session.pages and first <= session.pages[-1][0]:  # perhaps one that has moved
         session.pages = [known for known in session.pages if known[0] != first]
+    session.last_sequence = max(session.last_sequence, last)
     insort(session.pages, (first, last, cost, file, offset, size, count))
 
 
@@ -185,6 +198,7 @@ HANDLERS: Final[dict[int, Callable[..., None]]] = {
     kinds.AWAY: _of_session(_away),
     kinds.SUBSCRIBED: _of_session(_subscribed),
     kinds.UNSUBSCRIBED: _of_session(_unsubscribed),
+    kinds.NUMBERED: _of_session(_numbered),
     kinds.SENT: _of_session(_sent),
     kinds.RECEIVED: _of_session(_received),
     kinds.SETTLED: _of_session(_settled),
