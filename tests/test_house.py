@@ -1,5 +1,6 @@
 """House rules that a machine can check: what is tracked, what is documented, what is named."""
 
+import os
 import re
 import subprocess
 import sys
@@ -94,7 +95,8 @@ def test_a_page_names_only_make_targets_and_commands_that_exist(page: str) -> No
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`?make ([a-z]+)\b(?=[`\s])", _code(text))) <= targets
     ask = [sys.executable, "-m", "braidmq", "--help"]
-    listed = subprocess.run(ask, capture_output=True, text=True, check=True, env={"COLUMNS": "80"})
+    env = {**os.environ, "COLUMNS": "80"}
+    listed = subprocess.run(ask, capture_output=True, text=True, check=True, env=env)
     commands = set(re.findall(r"^│ ([a-z-]+) ", listed.stdout, re.MULTILINE))
     assert set(re.findall(r"braidmq ([a-z-]+)", _code(text))) <= commands
 
