@@ -78,6 +78,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         "at once after a rest; more are closed unheard. Guessing passwords and TLS handshakes cost time. "
         "Behind a proxy the address is the client's only with the PROXY protocol. 0 is no limit.",
     )] = 0
+    address_failed_logins_per_s_max: Annotated[int, _bound(
+        0, None,
+        "How many logins a second of one address (of IPv6: one network of 64 bits) may fail by password, "
+        "HTTP service or policy before its next ones have to wait. A guess costs 50 ms of a core: five a "
+        "second are a quarter of one, and too few to find any password that isn't in a list. Logins that "
+        "succeed aren't counted. Behind a proxy the address is the client's only with the PROXY protocol. "
+        "0 is no limit.",
+    )] = 5
+    logins_waiting_max: Annotated[int, _bound(
+        1, None,
+        "How many clients wait to be authenticated, for each kind of work (passwords, the HTTP service, "
+        "policies). More than can be judged within connect_timeout_s would wait in vain: beyond it the "
+        "oldest of the address with most waiting is told to come again (0x89).",
+    )] = 1_024
     keep_alive_s_max: Annotated[int, _bound(
         0, UINT16_CEILING,
         "The longest keep alive an MQTT 5 client may ask for; a longer one, or none, is answered with this "

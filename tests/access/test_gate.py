@@ -1,11 +1,9 @@
 """The chain of authenticators, and a broker that waits for their decision without stopping for the others."""
 
-from collections.abc import Callable
-
 import pytest
 
 from braidmq.access.verdicts import Admitted, Claim, Refused, Slow
-from braidmq.broker.access import BuiltInGate
+from braidmq.broker.access import BuiltInGate, Errand
 from braidmq.wire import Connack, Connect, Pingreq, Pingresp, Suback, Subscribe, Subscription
 from tests.broker.world import World
 
@@ -41,12 +39,12 @@ class Patient:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.waiting: list[tuple[Callable[[], Admitted | Refused], Callable[[Admitted | Refused], None]]] = []
-        world.broker.run_aside = lambda work, decided: self.waiting.append((work, decided))
+        self.waiting: list[Errand] = []
+        world.broker.run_aside = self.waiting.append
 
     def work(self) -> None:
-        for work, decided in self.waiting:
-            decided(work())
+        for errand in self.waiting:
+            errand.run()
         self.waiting.clear()
         self.world.run_deferred()
         self.world.broker.hub.end_turn()

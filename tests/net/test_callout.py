@@ -102,3 +102,32 @@ def test_a_service_that_is_not_there_keeps_the_client_out() -> None:
 
 def test_a_client_that_claims_nothing_is_not_asked_about() -> None:
     assert HttpCallout("http://127.0.0.1:1/", TIMEOUT_S).judge(Claim("c", None, None, "peer")) is None
+
+
+class Dripping:
+    """A service that sends its answer a byte at a time, for ever; a clock that each read moves on."""
+
+    def __init__(self, answer: bytes, seconds_a_byte: float) -> None:
+        self.now_s = 100.0
+        self._bytes = list(answer)
+        self._seconds_a_byte = seconds_a_byte
+
+    def clock_s(self) -> float:
+        return self.now_s
+
+    def readinto(self, buffer: memoryview) -> int:
+        self.now_s += self._seconds_a_byte
+        buffer[:1] = bytes([self._bytes.pop(0)]) if self._bytes else b" "
+        return 1
+
+
+def test_an_answer_that_drips_is_refused_at_the_deadline(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = b'HTTP/1.0 200 OK\r\n\r\n{"result": "allow"}'
+    dripping = Dripping(answer, TIMEOUT_S / (len(answer) + 10))
+    monkeypatch.setattr("braidmq.net.timed_http.clock_s", dripping.clock_s)
+    monkeypatch.setattr("socket.SocketIO.readinto", lambda raw, buffer: dripping.readinto(buffer))
+    found = ask(service)
+    assert found == Refused(0x88, "the authentication service gave no answer")
+    assert dripping.now_s <= 100.0 + 1.1 * TIMEOUT_S

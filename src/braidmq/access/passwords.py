@@ -111,7 +111,7 @@ class PasswordCheck:
                 return Admitted(name, grounds=(PASSWORD, known))
             return Refused(BAD_USER_NAME_OR_PASSWORD, "the user name or the password is wrong")
 
-        return Slow(work)
+        return Slow(work, PASSWORD)
 
     def still_holds(self, admitted: Admitted) -> bool:
         """A user who was removed, or has another password now, does not stay."""

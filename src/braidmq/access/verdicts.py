@@ -1,7 +1,7 @@
 """What can be decided about a client that wants to come in."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -50,10 +50,17 @@ class Challenge(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Pending(msgspec.Struct, frozen=True):
-    """`work` decides, but takes long: it is to be called, perhaps in a thread, where nobody waits."""
+WorkKind = Literal["password", "callout", "policy"]  # what takes long; each kind has threads of its own
 
-    work: "Callable[[], Admitted | Refused]"
+
+class Pending(msgspec.Struct, frozen=True):
+    """`work` decides, but takes long: it is to be called, perhaps in a thread, where nobody waits.
+
+    It may find that more work has to be done, of another kind perhaps.
+    """
+
+    work: "Callable[[], Admitted | Refused | Pending]"
+    kind: WorkKind
 
 
 Verdict = Admitted | Refused | Challenge | Pending
@@ -63,6 +70,7 @@ class Slow(msgspec.Struct, frozen=True):
     """An authenticator's `work` has to find out; None: the next one is asked."""
 
     work: Callable[[], Admitted | Refused | None]
+    kind: WorkKind = "policy"
 
 
 class Authenticator(Protocol):

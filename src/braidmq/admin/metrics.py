@@ -109,6 +109,7 @@ class Metrics:
             ("connects", "CONNECT packets that could be read", broker.connects_received),
             ("connections_refused", "Closed because of connections_max", broker.refused_connections),
             ("addresses_refused", "Closed because of address_connects_per_s_max", broker.refused_addresses),
+            ("logins_refused", "Told to come again because of logins_waiting_max", broker.refused_logins),
             ("quota_pauses", "Times that a client which sent too fast was made to wait", broker.quota_pauses),
             ("sessions_expired", "Sessions that ended after their expiry", broker.sessions_expired),
             ("observer_failures", "Errors of plug-ins that look on", broker.audience.failures),

@@ -6,7 +6,7 @@ the users who have it, and asks its rules, if there are any, what they may do.
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -85,7 +85,7 @@ class _Objection:
         found = self._policy.judge(claim)
         if isinstance(found, Slow):
             work = found.work
-            return Slow(lambda: _refusal(work()))
+            return Slow(lambda: _refusal(work()), found.kind)
         return _refusal(found)
 
     def still_holds(self, admitted: Admitted) -> bool:
@@ -137,12 +137,28 @@ def _ask(authenticators: Sequence[Authenticator], claim: Claim) -> Admitted | Re
 
 
 def _pending(slow: Slow, rest: Sequence[Authenticator], claim: Claim) -> Pending:
-    return Pending(lambda: slow.work() or _decide(rest, claim))
+    return Pending(lambda: slow.work() or _ask(rest, claim), slow.kind)
 
 
-def _decide(authenticators: Sequence[Authenticator], claim: Claim) -> Admitted | Refused:
-    found = _ask(authenticators, claim)
-    return found.work() if isinstance(found, Pending) else found
+class Errand(NamedTuple):
+    """A decision that takes long, to be made while the broker goes on."""
+
+    pending: Pending
+    peer: str  # whose client it is about: its address and port
+    name: str  # whom the client says that it is
+    is_wanted: Callable[[], bool]  # False once the client has gone
+    decided: Callable[[Admitted | Refused], None]
+
+    def with_next(self, pending: Pending) -> "Errand":
+        """The same with the work that is left."""
+        return self._replace(pending=pending)
+
+    def run(self) -> None:
+        """Do all of the work here and now."""
+        found: Admitted | Refused | Pending = self.pending
+        while isinstance(found, Pending):
+            found = found.work()
+        self.decided(found)
 
 
 CERTIFICATE: Final = ("certificate",)

@@ -10,8 +10,7 @@ from math import inf
 from random import Random
 from typing import Any, Final, Literal
 
-from braidmq.access.verdicts import Admitted, Refused
-from braidmq.broker.access import Gate
+from braidmq.broker.access import Errand, Gate
 from braidmq.broker.audience import Audience, Heeds, OnFailure
 from braidmq.broker.connection import Connection, Shell
 from braidmq.broker.delivery_numbers import are_wanted, confirmed, identify
@@ -47,7 +46,7 @@ from braidmq.wire.pingreq import STATUS_BY_PUBLISH
 RETAINED_SWEEP_S: Final = 60.0
 
 
-Aside = Callable[[Callable[[], Admitted | Refused], Callable[[Admitted | Refused], None]], None]
+Aside = Callable[[Errand], None]
 
 
 def asked_expiry(packet: Connect) -> int:
@@ -98,6 +97,7 @@ class Broker:
         self.refused_connections = 0  # closed because there were connections_max
         self.quota_pauses = 0  # how often somebody who sent too fast was made to wait
         self.refused_addresses = 0  # connections closed because their address opened too many
+        self.refused_logins = 0  # told to come again: too many were being authenticated
         is_metered = limits.client_bytes_per_s_max or limits.client_messages_per_s_max
         self._connection_kind = MeteredConnection if is_metered else Connection
         connects_max = limits.address_connects_per_s_max

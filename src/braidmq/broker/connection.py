@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from braidmq.access.verdicts import Admitted, Challenge, Pending, Refused, Verdict, Visitor
-from braidmq.broker.access import Exchange
+from braidmq.broker.access import Errand, Exchange
 from braidmq.broker.events import Authenticated, ConnectReceived, ConnectRefused
 from braidmq.broker.lane import Lane
 from braidmq.broker.outlet import Outlet
@@ -199,20 +199,22 @@ class Connection(Lane):
                     self._admitted(verdict)
             case Challenge(data=data):
                 self.send(Auth(ReasonCode.CONTINUE_AUTHENTICATION, self._auth_properties(data)))
-            case Pending(work=work):
-                self._await_verdict(work)
+            case Pending():
+                self._await_verdict(verdict)
             case Refused(reason=reason, detail=detail):
                 raise ProtocolError(reason, detail)
 
-    def _await_verdict(self, work: "Callable[[], Admitted | Refused]") -> None:
+    def _await_verdict(self, pending: Pending) -> None:
         """Read no more until it is decided; the time for CONNECT runs on."""
         self._awaits_verdict = True
         self.is_parked = True
         self._pause()
+        name = self.connect.username if self.connect is not None else None
+        errand = Errand(pending, self.peer, name or "", lambda: not self.is_finished, self._decided)
         if self.broker.run_aside is None:
-            self.shell.defer(lambda: self._decided(work()))
+            self.shell.defer(errand.run)
         else:
-            self.broker.run_aside(work, self._decided)
+            self.broker.run_aside(errand)
 
     def _decided(self, verdict: Admitted | Refused) -> None:
         self._awaits_verdict = False

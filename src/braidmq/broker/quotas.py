@@ -19,7 +19,7 @@ NETWORK_BITS: Final = 64  # what one household or server has of IPv6 addresses
 
 
 class AddressRates:
-    """How many connections each address has opened lately: a bucket an address, at most ADDRESSES_MAX."""
+    """How often each address has connected, or failed to log in: a bucket each, at most ADDRESSES_MAX."""
 
     def __init__(self, rate_per_s: int) -> None:
         self._rate_per_s = rate_per_s
@@ -27,13 +27,24 @@ class AddressRates:
 
     def admits(self, peer: str, now: float) -> bool:
         """Whether one more connection of `peer` (its address and port) is within the rate."""
-        network = network_of(peer)
+        return self._bucket(network_of(peer), now).take_one(now)
+
+    def spend(self, network: str, now: float) -> None:
+        """One more, whether it is within the rate or not."""
+        self._bucket(network, now).spend(1, now)
+
+    def rests_until(self, network: str, now: float) -> float:
+        """When what was spent beyond the rate is paid back; `now` if nothing was."""
+        bucket = self._buckets.get(network)
+        return now if bucket is None else now + bucket.spend(0, now)
+
+    def _bucket(self, network: str, now: float) -> Bucket:
         bucket = self._buckets.get(network)
         if bucket is None:
             if len(self._buckets) >= ADDRESSES_MAX:
                 self._buckets.clear()  # forgiving for a moment is cheaper than remembering for ever
             bucket = self._buckets[network] = Bucket(self._rate_per_s, now)
-        return bucket.take_one(now)
+        return bucket
 
 
 def network_of(peer: str) -> str:

@@ -173,6 +173,7 @@ class SystemTopics:
         yield "quotas/pauses", broker.quota_pauses
         yield "quotas/refused addresses", broker.refused_addresses
         yield "quotas/refused connections", broker.refused_connections
+        yield "quotas/refused logins", broker.refused_logins
 
     def _load_values(self, now: float) -> Iterator[tuple[str, str]]:
         passed_s, self._updated_at_s = now - self._updated_at_s, now

@@ -5,13 +5,14 @@ The question is a POST of `{"client_id", "username", "password", "address"}`; th
 client is to be known by another name than it gave. `work` waits, so it runs in a thread.
 """
 
-import http.client
+from http.client import HTTPException
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from braidmq.access.verdicts import Admitted, Claim, Refused, Slow
+from braidmq.net.timed_http import post
 
 ANSWER_BYTES_MAX: Final = 64 * 1024
 BAD_USER_NAME_OR_PASSWORD: Final = 0x86
@@ -34,7 +35,7 @@ class HttpCallout:
     def judge(self, claim: Claim) -> Slow | None:
         if claim.username is None and claim.password is None:
             return None
-        return Slow(lambda: self._ask(claim))
+        return Slow(lambda: self._ask(claim), "callout")
 
     def still_holds(self, admitted: Admitted) -> bool:
         """The service isn't asked again: who came in by its word stays while there is such a service."""
@@ -52,8 +53,11 @@ class HttpCallout:
             "address": claim.peer,
         }
         try:
-            answer = self._post(msgspec.json.encode(question))
-        except (OSError, http.client.HTTPException, msgspec.DecodeError):
+            body = msgspec.json.encode(question)
+            answer = msgspec.json.decode(
+                post(self._url, body, self._timeout_s, ANSWER_BYTES_MAX), type=Answer
+            )
+        except (OSError, HTTPException, msgspec.DecodeError):
             return Refused(SERVER_UNAVAILABLE, "the authentication service gave no answer")
         match answer.result:
             case "allow":
@@ -61,16 +65,3 @@ class HttpCallout:
             case "deny":
                 return Refused(BAD_USER_NAME_OR_PASSWORD, "the user name or the password is wrong")
         return None
-
-    def _post(self, body: bytes) -> Answer:
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        connection = kind(self._url.hostname or "", self._url.port, timeout=self._timeout_s)
-        path = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
-        try:
-            connection.request("POST", path, body, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            if response.status != http.HTTPStatus.OK:
-                raise http.client.HTTPException(f"status {response.status}")
-            return msgspec.json.decode(response.read(ANSWER_BYTES_MAX), type=Answer)
-        finally:
-            connection.close()

@@ -92,7 +92,7 @@ class Guarded:
         """The decision, with the policy's name where it lets somebody in."""
         if isinstance(decided, Slow):
             work = decided.work
-            return Slow(lambda: self._signed_now(work()))
+            return Slow(lambda: self._signed_now(work()), decided.kind)
         return self._signed_now(decided)
 
     def _signed_now(self, decided: Admitted | Refused | None) -> Admitted | Refused | None:
