@@ -104,6 +104,52 @@ def test_fast_lane_and_general_way_agree(
     assert fast == general
 
 
+@st.composite
+def crowds(draw: st.DrawFn) -> list[tuple[int, Properties, list[tuple[Subscription, int]]]]:
+    """Members of one group who speak different versions, and plain subscribers of both beside them."""
+    mixed = [(version, draw(st.sampled_from((0, 0, 7)))) for version in (V311, V5, V5, V311)]
+    shared = Subscription("$share/g/#", 0)
+    plain = Subscription(draw(st.sampled_from(("#", "a/#"))), 0)
+    crowd = [(version, Properties(), [(shared, identifier)]) for version, identifier in mixed]
+    crowd += [(version, Properties(), [(plain, 0)]) for version in (V5, V311)]
+    return draw(st.permutations(crowd))
+
+
+@given(
+    crowd=crowds(),
+    version=st.sampled_from((V311, V5)),
+    sent=st.lists(publishes, min_size=2, max_size=20),
+    chunk=st.sampled_from((64, 100_000)),
+)
+def test_fast_lane_agrees_about_groups_of_mixed_versions(
+    crowd: list[tuple[int, Properties, list[tuple[Subscription, int]]]],
+    version: int,
+    sent: list[Publish],
+    chunk: int,
+) -> None:
+    fast = play(fast=True, others=crowd, version=version, sent=sent, chunk=chunk)
+    general = play(fast=False, others=crowd, version=version, sent=sent, chunk=100_000)
+    assert fast == general
+
+
+def test_group_of_another_version_gets_each_message_once() -> None:
+    world = World()
+    members = [world.connect(f"m{number}", V5) for number in range(2)]
+    for member in members:
+        member.subscribe("$share/g/t", qos=0)
+    plain = world.connect("plain", V5)
+    plain.subscribe("t", qos=0)
+    publisher = world.connect("p", V311)
+    publisher.send(Publish("t", b"first"))  # makes the route known, so that the rest take the fast lane
+    for client in (*members, plain):
+        client.read()
+    publisher.send(*(Publish("t", str(number).encode()) for number in range(6)))
+    assert plain.payloads() == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert sorted(payload for member in members for payload in member.payloads()) == [
+        b"0", b"1", b"2", b"3", b"4", b"5",
+    ]  # fmt: skip
+
+
 def test_run_before_a_broken_packet_is_delivered() -> None:
     world = World()
     subscriber = world.connect("s")

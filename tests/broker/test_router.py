@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braidmq.topics import matches
-from braidmq.wire import Properties, Puback, Publish, Subscribe, Subscription, Unsubscribe
+from braidmq.wire import Properties, Puback, Publish, Pubrec, Subscribe, Subscription, Unsubscribe
 from tests.broker.world import World
 
 TOPICS = ("a", "a/b", "a/b/c", "b", "a//c", "$s", "$s/a")
@@ -123,3 +123,61 @@ def test_qos2_begun_with_a_member_is_given_to_nobody_else() -> None:
     leaver.vanish()
     assert heir.payloads() == []
     assert world.broker.hub.counters()["dropped_session_ended"] == 1
+
+
+def test_routes_of_unique_topics_leave_nothing_behind() -> None:
+    world = World()
+    requester = world.connect("requester")
+    responder = world.connect("responder")
+    for number in range(200):
+        requester.subscribe(f"reply/{number}")
+        responder.send(Publish(f"reply/{number}", b"done"))
+        requester.send(Unsubscribe(2, (f"reply/{number}",)))
+        requester.read()
+    assert len(world.broker.router.fanouts) <= 1
+
+
+def test_no_local_counts_when_room_is_asked_for() -> None:
+    """A full session that a QoS 2 message isn't for doesn't stop it, and one that it is for in part does."""
+    for also_plainly, reason in ((False, 0), (True, 0x97)):
+        world = World(queue_messages_max=1, inflight_max=1)
+        client = world.connect("c")
+        client.subscribe(Subscription("t", 2, no_local=True))
+        if also_plainly:
+            client.subscribe(Subscription("+", 1))
+        other = world.connect("p")
+        other.send(*(Publish("t", b"", 1, packet_id=number) for number in (1, 2)))
+        client.read()
+        witness = world.connect("witness")
+        witness.subscribe("t")
+        client.send(Publish("t", b"own", 2, packet_id=9))
+        assert len(witness.payloads()) == (0 if reason else 1)
+        answers = [packet for packet in client.read() if isinstance(packet, Pubrec)]
+        assert [answer.reason & 0x80 for answer in answers] == [reason & 0x80], also_plainly
+
+
+class Interest:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, bytes]] = []
+
+    def appeared(self, filter: bytes) -> None:
+        self.told.append(("appeared", filter))
+
+    def vanished(self, filter: bytes) -> None:
+        self.told.append(("vanished", filter))
+
+
+def test_listener_hears_of_the_first_and_the_last_plain_subscription() -> None:
+    world = World()
+    one, two = world.connect("one"), world.connect("two")
+    one.subscribe("before")
+    interest = Interest()
+    world.broker.router.listen(interest)
+    for client in (one, two):
+        client.subscribe("a/#", "$share/g/b")
+        client.subscribe("a/#")
+    one.send(Unsubscribe(2, ("a/#", "$share/g/b")))
+    one.send(Unsubscribe(3, ("a/#",)))
+    assert interest.told == [("appeared", b"before"), ("appeared", b"a/#")]
+    two.vanish()  # ends its session
+    assert interest.told[2:] == [("vanished", b"a/#")]

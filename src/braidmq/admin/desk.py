@@ -19,9 +19,6 @@ from braidmq.messages.message import Message
 from braidmq.topics import validate_topic
 from braidmq.wire import ReasonCode
 
-ROUTED_MATCHED = 1
-ROUTED_REFUSED = 2
-
 
 class RefusedError(Exception):
     """A request that can't be granted, with the HTTP status that says so."""
@@ -125,10 +122,10 @@ class Desk:
         with self.turn() as broker:
             if message.retain and not broker.retained.keep(message):
                 raise RefusedError(507, "there is no room for another retained message")
-            routed = broker.router.publish(message)
+            outcome = broker.router.publish(message)
         if message.qos or message.retain:
             await self._kept()
-        return Published(bool(routed & ROUTED_MATCHED), bool(routed & ROUTED_REFUSED))
+        return Published(outcome.is_matched, outcome.is_refused)
 
     def _message(self, request: PublishRequest) -> Message:
         limits = self.broker.limits

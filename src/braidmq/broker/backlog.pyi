@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 from braidmq.broker.hub import Hub
-from braidmq.broker.session import Target
+from braidmq.broker.receiver import Target
 from braidmq.messages.message import Message
 
 class Delivery:

@@ -355,7 +355,7 @@ class Broker:
             )
         if message.retain:
             self.retained.keep(message)  # a will that can't be retained is still delivered
-        self.router.publish(message, session)
+        self.router.publish(message)
 
     def end_session(self, session: Session, why: Literal["expired", "replaced", "not_kept"]) -> None:
         """The session is over: nothing of it remains, but its will is sent and its group's work goes on."""

@@ -1,20 +1,10 @@
-from braidmq.broker.sharing.receiver cimport Group
 from braidmq.broker.incoming cimport Incoming
 from braidmq.messages.message cimport Message
-from braidmq.broker.outlet cimport Forwarded, Outlet
+from braidmq.broker.outlet cimport Outlet
+from braidmq.broker.receiver cimport Frames
 from braidmq.broker.router cimport Fanout, Router
-from braidmq.broker.session cimport Session, Target
+from braidmq.broker.session cimport Session
 from braidmq.wire.buffer cimport ByteBuffer
-
-
-cdef struct Run:
-    # Consecutive QoS 0 frames in the read buffer that all go to the same Fanout.
-    const unsigned char* start
-    const unsigned char* end
-    const unsigned char* topic           # of the last frame
-    Py_ssize_t topic_bytes
-    Py_ssize_t largest_frame_bytes
-    long long count
 
 
 cdef class Lane(Outlet):
@@ -31,12 +21,13 @@ cdef class Lane(Outlet):
     cdef ByteBuffer partial              # the beginning of a frame whose rest has yet to come
     cdef Py_ssize_t partial_frame_bytes  # how long that frame will be; 0 if its length is not yet known
     cdef dict inbound_aliases            # alias -> topic, as told by the client; None until the first
-    cdef Run run
-    cdef Fanout run_fanout
-    cdef ByteBuffer translated           # the run in the other protocol version, while it is being forwarded
+    cdef Frames run                      # plain frames in the read buffer that all go to run_fanout
+    cdef Fanout run_fanout               # None while there are none
+    cdef const unsigned char* run_topic  # of the last of them
+    cdef Py_ssize_t run_topic_bytes
     cdef int slow_packets_left           # that Python may handle before the others have their turn
     cdef bint feeds_many                 # the last run went to many subscribers
-    cdef Outlet full_outlet              # somebody whose output this connection has filled
+    cdef Outlet filled                   # somebody whose output this connection has filled in this read
 
     cpdef object receive_buffer(self)
     cpdef int received(self, Py_ssize_t count, double now) except -1
@@ -44,11 +35,6 @@ cdef class Lane(Outlet):
     cdef int dispatch(self, const unsigned char* frame, Py_ssize_t header_bytes, Py_ssize_t frame_bytes) except -1
     cdef bint extend_run(self, const unsigned char* frame, Py_ssize_t header_bytes, Py_ssize_t frame_bytes) except -1
     cdef int end_run(self) except -1
-    cdef int forward_run(self, Target target) except -1
-    cdef int share_run(self, Group group) except -1
-    cdef Message plain_message(self, const unsigned char* body, Py_ssize_t body_bytes)
-    cdef int forward_frames(self, Target target, const unsigned char* frames, Py_ssize_t size, long long count,
-                            Py_ssize_t largest_frame_bytes) except -1
     cdef bint acknowledged(self, unsigned char first, const unsigned char* body, Py_ssize_t body_bytes) except -1
     cdef int publish_general(self, unsigned char first, const unsigned char* body, Py_ssize_t body_bytes) except -1
     cdef Message read_message(self, Incoming* incoming)

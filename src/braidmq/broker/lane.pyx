@@ -15,15 +15,15 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
-from braidmq.broker.sharing.receiver cimport Group
 from braidmq.broker.hub cimport (
-    DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, WATCH_PACKETS, WATCH_PUBLISHED, Hub,
+    DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, WATCH_PACKETS, WATCH_PUBLISHED, Hub,
 )
-from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, translate_frames, uint16
+from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, uint16
 from braidmq.messages.message cimport Message, new_message
-from braidmq.broker.outlet cimport TAKEN_FULL, Forwarded, Outlet
-from braidmq.broker.router cimport ROUTED_FULL, ROUTED_MATCHED, ROUTED_REFUSED, Fanout, Router
-from braidmq.broker.session cimport DELIVERED_FULL, Session, Target
+from braidmq.broker.outlet cimport Outlet
+from braidmq.broker.receiver cimport Frames, Outcome, Run, Target
+from braidmq.broker.router cimport Fanout, Router
+from braidmq.broker.session cimport Session
 from braidmq.wire.buffer cimport ByteBuffer
 from braidmq.wire.scan cimport PublishScan, check_publish_properties, has_wildcard, read_varint, utf8_valid
 
@@ -75,8 +75,7 @@ cdef class Lane(Outlet):
         self.received_at_s = self.hub.now
         self.input_bytes_max = self.hub.limits.connect_bytes_max
         self.partial = ByteBuffer.__new__(ByteBuffer)
-        self.translated = ByteBuffer.__new__(ByteBuffer)
-        memset(&self.run, 0, sizeof(Run))
+        memset(&self.run, 0, sizeof(Frames))
 
     # ---- what the control plane adds -----------------------------------------------------------------
 
@@ -182,9 +181,8 @@ cdef class Lane(Outlet):
                 self.end_run()  # what came before a broken packet counts
         except ProtocolError as error:
             self.fail(error)
-        if self.full_outlet is not None:
-            outlet = self.full_outlet
-            self.full_outlet = None
+        if self.filled is not None:
+            outlet, self.filled = self.filled, None
             self.wait_for(outlet)
         if not self.has_room():
             self.throttle()
@@ -260,8 +258,8 @@ cdef class Lane(Outlet):
         topic_bytes = uint16(body)
         if 2 + topic_bytes + self.is_v5 > body_bytes or (self.is_v5 and body[2 + topic_bytes] != 0):
             return False
-        if self.run.count == 0 or topic_bytes != self.run.topic_bytes or memcmp(
-            body + 2, self.run.topic, topic_bytes
+        if self.run.count == 0 or topic_bytes != self.run_topic_bytes or memcmp(
+            body + 2, self.run_topic, topic_bytes
         ) != 0:
             if body[2] == DOLLAR:  # perhaps the broker's own, which is looked into on the general way
                 return False
@@ -279,100 +277,37 @@ cdef class Lane(Outlet):
         if self.run.count == 0:
             self.run.start = frame
         self.run.end = frame + frame_bytes
-        self.run.topic = body + 2
-        self.run.topic_bytes = topic_bytes
+        self.run_topic = body + 2
+        self.run_topic_bytes = topic_bytes
         self.run.count += 1
-        if frame_bytes > self.run.largest_frame_bytes:
-            self.run.largest_frame_bytes = frame_bytes
+        if frame_bytes > self.run.largest_bytes:
+            self.run.largest_bytes = frame_bytes
         return True
 
     cdef int end_run(self) except -1:
         """Forward the frames of the run, if there is one."""
-        cdef Fanout fanout = self.run_fanout
         cdef Target target
-        cdef Group group
+        cdef Run run
+        cdef Outcome outcome
         if self.run.count == 0:
             return 0
         self.hub.publishes_received += self.run.count
         self.hub.publish_bytes_received += self.run.end - self.run.start
-        self.feeds_many = len(fanout.targets) > WIDE_FANOUT
-        for target in fanout.targets:
-            self.forward_run(target)
-        for group in fanout.groups:
-            self.share_run(group)
-        self.translated.release()
+        self.feeds_many = len(self.run_fanout.targets) > WIDE_FANOUT
+        run = Run.__new__(Run)
+        run.frames = self.run
+        run.is_v5 = self.is_v5
+        run.publisher = self.session.client_id
+        outcome = Outcome.__new__(Outcome)
+        for target in self.run_fanout.targets:
+            target = target.towards(run.publisher)
+            if target is not None:
+                target.receiver.forward(run, target, outcome)
+        if outcome.congested is not None:
+            self.filled = outcome.congested
+        self.run_fanout = None
         self.run.count = 0
-        self.run.largest_frame_bytes = 0
-        return 0
-
-    cdef int forward_run(self, Target target) except -1:
-        if target.spares_publisher and target.session is self.session:
-            target = target.own
-            if target is None:
-                return 0
-        if target.session.member is not None and target.session.outlet is not None:
-            target.session.member.sent_many(self.hub.now, self.run.count)
-        return self.forward_frames(target, self.run.start, self.run.end - self.run.start, self.run.count,
-                                   self.run.largest_frame_bytes)
-
-    cdef int share_run(self, Group group) except -1:
-        cdef const unsigned char* frame = self.run.start
-        cdef unsigned int body_bytes = 0
-        cdef Py_ssize_t frame_bytes
-        cdef Target member
-        cdef bytes topic = None
-        cdef bint needs_topics = group.needs_topics()
-        while frame < self.run.end:
-            frame_bytes = 1 + read_varint(frame + 1, self.run.end - frame - 1, &body_bytes)
-            if needs_topics:
-                topic = PyBytes_FromStringAndSize(<char*>frame + frame_bytes + 2, uint16(frame + frame_bytes))
-            frame_bytes += body_bytes
-            member = group.choose_qos0(self.session.client_id, topic)
-            if member is not None:
-                self.forward_frames(member, frame, frame_bytes, 1, frame_bytes)
-                self.translated.release()
-            elif group.deliver(self.plain_message(frame + frame_bytes - body_bytes, body_bytes)) == DELIVERED_FULL:
-                self.full_outlet = group.full_outlet
-            frame += frame_bytes
-        return 0
-
-    cdef Message plain_message(self, const unsigned char* body, Py_ssize_t body_bytes):
-        """A frame of the run as a message."""
-        cdef Incoming incoming
-        read_publish(0x30, body, body_bytes, self.is_v5, &incoming)
-        return new_message(
-            PyBytes_FromStringAndSize(<char*>incoming.topic, incoming.topic_bytes),
-            PyBytes_FromStringAndSize(<char*>incoming.payload, incoming.payload_bytes),
-            b"", 0, False, 0.0, self.session.client_id)
-
-    cdef int forward_frames(self, Target target, const unsigned char* frames, Py_ssize_t size, long long count,
-                            Py_ssize_t largest_frame_bytes) except -1:
-        cdef Outlet outlet = target.session.outlet
-        cdef Forwarded forwarded
-        cdef Message message
-        cdef const unsigned char* end = frames + size
-        cdef unsigned int body_bytes = 0
-        if outlet is None:
-            self.hub.drop(DROP_AWAY, count)
-            return 0
-        # Translation adds a byte to the body, and perhaps one to the length before it.
-        if (len(target.identifiers) == 0 and outlet.alias_max == 0
-                and largest_frame_bytes + 2 <= outlet.client_packet_bytes_max):
-            if outlet.is_v5 == self.is_v5:
-                forwarded = outlet.forward(frames, size, count)
-            else:
-                if self.translated.size() == 0:
-                    translate_frames(frames, size, outlet.is_v5, self.translated)
-                forwarded = outlet.forward(self.translated.start(), self.translated.size(), count)
-            if forwarded == TAKEN_FULL:
-                self.full_outlet = outlet
-            return 0
-        while frames < end:
-            frames += 1 + read_varint(frames + 1, end - frames - 1, &body_bytes)
-            message = self.plain_message(frames, body_bytes)
-            if outlet.send_qos0(message, False, target.identifiers) == TAKEN_FULL:
-                self.full_outlet = outlet
-            frames += body_bytes
+        self.run.largest_bytes = 0
         return 0
 
     # ---- acknowledgements ----------------------------------------------------------------------------
@@ -561,7 +496,7 @@ cdef class Lane(Outlet):
 
     cdef int distribute(self, Message message) except -1:
         """Keep it if it is to be retained, and deliver it; the reason code for the publisher."""
-        cdef int routed
+        cdef Outcome outcome
         if self.status_topic is not None and message.topic == self.status_topic:
             self.take_status(message.payload)
             return 0
@@ -572,9 +507,9 @@ cdef class Lane(Outlet):
             if self.is_v5 and not self.hub.limits.retained_messages_max:
                 raise ProtocolError(RETAIN_NOT_SUPPORTED, "retained messages are turned off")  # [MQTT-3.2.2-14]
             return QUOTA_EXCEEDED
-        routed = self.router.route(message, self.session)
-        if routed & ROUTED_FULL:
-            self.full_outlet = self.router.full_outlet
-        if routed & ROUTED_REFUSED:
+        outcome = self.router.route(message)
+        if outcome.congested is not None:
+            self.filled = outcome.congested
+        if outcome.is_refused:
             return QUOTA_EXCEEDED
-        return 0 if routed & ROUTED_MATCHED else NO_MATCHING_SUBSCRIBERS
+        return 0 if outcome.is_matched else NO_MATCHING_SUBSCRIBERS

@@ -16,7 +16,8 @@ from braidmq.broker.backlog cimport Backlog, Page, Ring, Waiting
 from braidmq.broker.hub cimport DROP_DAMAGED, DROP_NOT_AUTHORIZED, Hub
 from braidmq.messages.message cimport Message
 from braidmq.broker.router cimport Router
-from braidmq.broker.session cimport Session, Target
+from braidmq.broker.receiver cimport Target
+from braidmq.broker.session cimport Session
 from braidmq.store.encoding cimport Encoder, Named
 
 from braidmq.store.records import PAGED, UNPAGED

@@ -10,8 +10,9 @@ from typing import Final
 
 from braidmq.broker.broker import Broker
 from braidmq.broker.delivery_numbers import numbers_record
+from braidmq.broker.receiver import Target
 from braidmq.broker.router import Subscription
-from braidmq.broker.session import Session, Target
+from braidmq.broker.session import Session
 from braidmq.broker.sharing.receiver import Group
 from braidmq.store.records import (
     AWAY,

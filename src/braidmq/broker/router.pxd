@@ -1,17 +1,8 @@
 from braidmq.broker.hub cimport Hub
 from braidmq.messages.message cimport Message
-from braidmq.broker.outlet cimport Outlet
-from braidmq.broker.session cimport Outcome, Session, Target
+from braidmq.broker.receiver cimport Outcome
+from braidmq.broker.session cimport Session
 from braidmq.topics.trie cimport FilterTrie
-
-cdef enum Routed:
-    # Bits of what `route` returns.
-    ROUTED_MATCHED = 1    # somebody subscribes to the topic
-    ROUTED_REFUSED = 2    # somebody's queue was full
-    ROUTED_FULL = 4       # somebody's output is over its limit: see Router.full_outlet
-
-
-cdef class Router
 
 
 cdef class Subscription:
@@ -33,22 +24,22 @@ cdef class FilterEntry:
 
 
 cdef class Fanout:
-    cdef readonly list targets               # Targets of ordinary subscriptions, one a session
-    cdef readonly list groups                # Groups, each of which gets one copy
+    cdef readonly list targets               # Targets: one a session with ordinary subscriptions, one a shared group
+    cdef object __weakref__
 
 
 cdef class Router:
     cdef readonly Hub hub
     cdef readonly FilterTrie trie            # filter -> FilterEntry
     cdef dict routes                         # topic -> Fanout
-    cdef dict fanouts                        # revisions of the matching entries -> Fanout
+    cdef readonly object fanouts             # revisions of the matching entries -> Fanout, while a route has it
     cdef object may_read                     # (session, topic) -> bool; None when everybody may read everything
     cdef Py_ssize_t cache_max
     cdef long long last_revision
-    cdef Outlet full_outlet
     cdef readonly object shared_groups       # a SharedGroups
+    cdef object listener                     # is told of filters that appear and vanish; None: nobody is
 
     cdef Fanout find(self, bytes topic)
-    cdef int route(self, Message message, Session publisher) except -1
-    cdef int deliver_all(self, Fanout fanout, Message message, Session publisher) except -1
-    cdef bint can_keep(self, Fanout fanout, Message message, Session publisher) except -1
+    cdef Outcome route(self, Message message)
+    cdef int deliver_all(self, Fanout fanout, Message message, Outcome outcome) except -1
+    cdef bint can_keep(self, Fanout fanout, Message message) except -1

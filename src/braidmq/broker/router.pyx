@@ -1,19 +1,26 @@
 """Who gets a message: subscriptions by filter, and a cache of the answer by topic.
 
 A topic's answer is a Fanout. Topics matched by the same filters share one Fanout object, so that the fast
-lane can forward frames of different topics together. Invariant: a cached Fanout is what a fresh search of the
-trie would give. A change to a filter with wildcards empties the cache (it may concern any topic); a change
-to a plain one removes that one topic. Emptying costs no more than filling did. Cost: a dict lookup per
-message; a search of the trie for a topic not in the cache.
+lane can forward frames of different topics together; it lives as long as one of them is in the cache.
+Invariant: a cached Fanout is what a fresh search of the trie would give. A change to a filter with wildcards
+empties the cache (it may concern any topic); a change to a plain one removes that one topic. Emptying costs no
+more than filling did. Cost: a dict lookup per message; a search of the trie for a topic not in the cache.
+
+A listener is told when a filter gets its first ordinary subscription, and when it loses its last one.
 """
+
+from weakref import WeakValueDictionary
 
 from braidmq.broker.sharing.receiver cimport Group
 from braidmq.broker.hub cimport DROP_QUEUE_FULL, Hub
 from braidmq.messages.message cimport Message
-from braidmq.broker.outlet cimport Outlet
-from braidmq.broker.session cimport DELIVERED_FULL, REFUSED, Outcome, Session, Target
+from braidmq.broker.receiver cimport Outcome, Receiver, Target
+from braidmq.broker.session cimport Session
 from braidmq.topics.trie cimport FilterTrie
 from braidmq.wire.scan cimport SUBSCRIPTION_IDENTIFIER, write_varint
+
+cdef enum:
+    MOST_QOS = 2
 
 
 cdef bytes identifier_property(int identifier):
@@ -41,7 +48,8 @@ cdef class Subscription:
 
     def target(self, group=None):
         """This subscription alone, as a target of deliveries."""
-        return Target(self.session, self.qos, self.retain_as_published, identifier_property(self.identifier), group)
+        return Target(self.session, self.qos, self.retain_as_published, identifier_property(self.identifier), group,
+                      self.session.client_id if self.no_local else None)
 
 
 cdef class FilterEntry:
@@ -56,9 +64,8 @@ cdef class FilterEntry:
 cdef class Fanout:
     """Everybody who gets a copy of a message on a topic."""
 
-    def __init__(self, list targets not None, list groups not None):
+    def __init__(self, list targets not None):
         self.targets = targets
-        self.groups = groups
 
 
 cdef Target merged_target(Session session, list subscriptions):
@@ -75,7 +82,7 @@ cdef Target merged_target(Session session, list subscriptions):
     if len(remote) == len(subscriptions):
         return Target(session, qos, retain_as_published, identifiers)
     own = merged_target(session, remote) if remote else None
-    return Target(session, qos, retain_as_published, identifiers, None, True, own)
+    return Target(session, qos, retain_as_published, identifiers, None, session.client_id, own)
 
 
 cdef class Router:
@@ -86,7 +93,7 @@ cdef class Router:
         self.shared_groups = shared_groups
         self.trie = FilterTrie()
         self.routes = {}
-        self.fanouts = {}
+        self.fanouts = WeakValueDictionary()
         self.cache_max = hub.limits.route_cache_max
 
     @property
@@ -103,6 +110,8 @@ cdef class Router:
             entry = FilterEntry(subscription.filter)
             self.trie.set(subscription.filter, entry)
         if subscription.group is None:
+            if not entry.subscriptions and self.listener is not None:
+                self.listener.appeared(entry.filter)
             entry.subscriptions[subscription.session] = subscription
         else:
             if entry.groups is None:
@@ -120,7 +129,9 @@ cdef class Router:
         if entry is None:
             return
         if subscription.group is None:
-            entry.subscriptions.pop(subscription.session, None)
+            was_there = entry.subscriptions.pop(subscription.session, None) is not None
+            if was_there and not entry.subscriptions and self.listener is not None:
+                self.listener.vanished(entry.filter)
         elif entry.groups is not None and subscription.group in entry.groups:
             entry.groups[subscription.group].leave(subscription.session)
         self._changed(entry)
@@ -130,6 +141,13 @@ cdef class Router:
         cdef FilterEntry entry = self.trie.get(group.filter)
         del entry.groups[group.name]
         self._changed(entry)
+
+    def listen(self, listener):
+        """Tell `listener` which filters have ordinary subscriptions: those there are now, and every change."""
+        self.listener = listener
+        for filter, entry in self.trie.items():
+            if (<FilterEntry>entry).subscriptions:
+                listener.appeared(filter)
 
     def _changed(self, FilterEntry entry):
         if not entry.subscriptions and not entry.groups and self.trie.get(entry.filter) is entry:
@@ -182,71 +200,51 @@ cdef class Router:
             for session, subscription in entry.subscriptions.items():
                 by_session.setdefault(session, []).append(subscription)
             if entry.groups is not None:
-                groups.extend([group for group in entry.groups.values() if group.has_members])
-        return Fanout([merged_target(session, found) for session, found in by_session.items()], groups)
+                groups.extend([Target(group, MOST_QOS) for group in entry.groups.values() if group.has_members])
+        return Fanout([merged_target(session, found) for session, found in by_session.items()] + groups)
 
     def _restricted(self, Fanout fanout, bytes topic):
         """Those of a fan-out who may read `topic`. It holds for this topic alone."""
-        may_read = self.may_read
-        return Fanout(
-            [target for target in fanout.targets if may_read((<Target>target).session, topic)],
-            [group for group in fanout.groups if (<Group>group).core.has_reader(topic)])
+        return Fanout([target for target in fanout.targets
+                       if (<Target>target).receiver.may_get(topic, self.may_read)])
 
     # ---- messages ------------------------------------------------------------------------------------
 
-    cdef int route(self, Message message, Session publisher) except -1:
-        """Deliver to everybody; which bits of Routed hold. QoS 2 goes to all or, if one can't keep it, to none."""
+    cdef Outcome route(self, Message message):
+        """Deliver to everybody. QoS 2 goes to all or, if one would have it refused, to none."""
         cdef Fanout fanout = self.find(message.topic)
-        if message.qos == 2 and not self.can_keep(fanout, message, publisher):
+        cdef Outcome outcome = Outcome.__new__(Outcome)
+        if message.qos == 2 and not self.can_keep(fanout, message):
             self.hub.drop_message(DROP_QUEUE_FULL, message, None)
-            return ROUTED_MATCHED | ROUTED_REFUSED
-        return self.deliver_all(fanout, message, publisher)
+            outcome.is_matched = outcome.is_refused = True
+        else:
+            self.deliver_all(fanout, message, outcome)
+        return outcome
 
-    cdef int deliver_all(self, Fanout fanout, Message message, Session publisher) except -1:
+    cdef int deliver_all(self, Fanout fanout, Message message, Outcome outcome) except -1:
         cdef Target target
-        cdef Group group
-        cdef int result = 0
-        cdef Outcome outcome
         for target in fanout.targets:
-            if target.spares_publisher and target.session is publisher:
-                target = target.own  # [MQTT-3.8.3-3] No Local
-                if target is None:
-                    continue
-            result |= ROUTED_MATCHED
-            outcome = target.session.deliver(message, target, message.retain and target.retain_as_published)
-            if outcome == REFUSED:
-                result |= ROUTED_REFUSED
-            elif outcome == DELIVERED_FULL:
-                result |= ROUTED_FULL
-                self.full_outlet = target.session.outlet
-        for group in fanout.groups:
-            result |= ROUTED_MATCHED
-            outcome = group.deliver(message)
-            if outcome == REFUSED:
-                result |= ROUTED_REFUSED
-            elif outcome == DELIVERED_FULL:
-                result |= ROUTED_FULL
-                self.full_outlet = group.full_outlet
-        return result
+            target = target.towards(message.publisher)
+            if target is not None:
+                outcome.is_matched = True
+                target.receiver.deliver(message, target, outcome)
+        return 0
 
-    cdef bint can_keep(self, Fanout fanout, Message message, Session publisher) except -1:
+    cdef bint can_keep(self, Fanout fanout, Message message) except -1:
+        """Whether nobody would have the message refused."""
         cdef Target target
-        cdef Group group
         cdef Py_ssize_t cost = message.cost()
         for target in fanout.targets:
-            if target.qos and target.session.is_full(cost) and (
-                not target.spares_publisher or target.session is not publisher
-            ):
-                return False
-        for group in fanout.groups:
-            if group.is_full(cost):
+            target = target.towards(message.publisher)
+            if target is not None and target.qos and target.receiver.is_full(cost):
                 return False
         return True
 
-    def publish(self, Message message not None, Session publisher=None):
+    def publish(self, Message message not None):
         """Deliver a message of the control plane (a will, a message of the broker's own)."""
-        return self.route(message, publisher)
+        return self.route(message)
 
     def matches(self, bytes topic not None):
         """The sessions that ordinary subscriptions would give a message on `topic` to."""
-        return [(<Target>target).session for target in self.find(topic).targets]
+        receivers = [(<Target>target).receiver for target in self.find(topic).targets]
+        return [receiver for receiver in receivers if isinstance(receiver, Session)]

@@ -3,20 +3,15 @@ from braidmq.broker.hub cimport Hub
 from braidmq.broker.inflight cimport Inflight, Slot
 from braidmq.messages.message cimport Message, numbered
 from braidmq.broker.outlet cimport Outlet
+from braidmq.broker.receiver cimport Outcome, Receiver, Run, Target
 from braidmq.store.encoding cimport Named
 from braidmq.broker.sharing.member cimport Member
-
-cdef enum Outcome:
-    DELIVERED         # sent, or kept until it can be
-    DELIVERED_FULL    # sent, and the receiver's output is over its limit
-    NOT_DELIVERED     # QoS 0 that was dropped (counted), or that nobody was there for
-    REFUSED           # QoS 1/2 that can't be kept
 
 
 cdef class Session
 
 
-cdef class Sharing:
+cdef class Sharing(Receiver):
     # What a session tells the shared group to which a delivery belongs, or which it is a member of.
     cdef int member_came(self, Session session) except -1
     cdef int member_went(self, Session session) except -1
@@ -27,17 +22,7 @@ cdef class Sharing:
     cdef int refused(self, Session session, unsigned long long sequence) except -1
 
 
-cdef class Target:
-    cdef readonly Session session
-    cdef readonly int qos                    # the most that the matching subscriptions grant
-    cdef readonly bint retain_as_published
-    cdef readonly bytes identifiers          # subscription identifiers, as encoded properties
-    cdef readonly Sharing group              # the shared group that this delivery belongs to, or None
-    cdef readonly bint spares_publisher      # some of the subscriptions are No Local
-    cdef readonly Target own                 # what is left of them for the session's own messages, or None
-
-
-cdef class Session:
+cdef class Session(Receiver):
     cdef readonly Hub hub
     cdef readonly str client_id
     cdef readonly Outlet outlet              # None while the client is away
@@ -67,8 +52,10 @@ cdef class Session:
     cdef public object expiry_timer
     cdef public object will_timer
 
-    cdef Outcome deliver(self, Message message, Target target, bint retain) except *
-    cdef Outcome enqueue(self, Message message, Target target, int qos, bint retain) except *
+    cdef int hand_out(self, Message message, Target target, bint retain, Outcome outcome) except -1
+    cdef int hand_out_qos0(self, Message message, Target target, bint retain, Outcome outcome) except -1
+    cdef int forward_singly(self, Run run, Target target, Outcome outcome) except -1
+    cdef int enqueue(self, Message message, Target target, int qos, bint retain, Outcome outcome) except -1
     cdef bint send(self, Message message, Target target, int qos, bint retain, unsigned long long sequence) except -1
     cdef bint send_shared(self, Message message, Target target, int qos, unsigned long long sequence) except -1
     cdef inline bytes extras(self, Target target, unsigned long long sequence):
@@ -94,6 +81,5 @@ cdef class Session:
     cdef int forget_waiting(self, Ring ring, object may_read) except -1
     cdef int give_up_queue(self) except -1
     cdef bint can_take(self) noexcept
-    cdef int offer_room(self, Sharing told) except -1
+    cdef int offer_room(self, Receiver told) except -1
     cdef int note_queued(self, Message message, Target target, int qos, bint retain, unsigned long long sequence) except -1
-    cdef bint is_full(self, Py_ssize_t cost) noexcept

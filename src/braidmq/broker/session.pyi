@@ -4,6 +4,7 @@ from braidmq.broker.backlog import Backlog
 from braidmq.broker.hub import Hub
 from braidmq.broker.inflight import Inflight
 from braidmq.broker.outlet import Outlet
+from braidmq.broker.receiver import Receiver, Target
 from braidmq.broker.router import Subscription
 from braidmq.broker.sharing.receiver import Group, SessionMember
 from braidmq.broker.sharing.status_reports import Declaration
@@ -11,29 +12,9 @@ from braidmq.messages.message import Message
 from braidmq.messages.wills import PendingWill
 from braidmq.timing.timers import Timer
 
-class Sharing: ...
+class Sharing(Receiver): ...
 
-class Target:
-    def __init__(
-        self,
-        session: Session,
-        qos: int,
-        retain_as_published: bool = False,
-        identifiers: bytes = b"",
-        group: Group | None = None,
-        spares_publisher: bool = False,
-        own: Target | None = None,
-    ) -> None: ...
-    @property
-    def session(self) -> Session: ...
-    @property
-    def qos(self) -> int: ...
-    @property
-    def identifiers(self) -> bytes: ...
-    @property
-    def group(self) -> Group | None: ...
-
-class Session:
+class Session(Receiver):
     subscriptions: dict[str, Subscription]
     owner: str | None
     expiry_s: float

@@ -22,6 +22,8 @@ from braidmq.broker.hub cimport (
 from braidmq.broker.inflight cimport AWAITS_PUBACK, AWAITS_PUBCOMP, AWAITS_PUBREC, Inflight, Slot
 from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded, Outlet
+from braidmq.broker.receiver cimport Frames, Outcome, Receiver, Run, Target
+from braidmq.wire.scan cimport read_varint
 
 cdef enum:
     PUBREL = 0x62
@@ -31,7 +33,7 @@ cdef enum:
 
 
 
-cdef class Sharing:
+cdef class Sharing(Receiver):
     """A shared group, as the sessions in it know it."""
 
     cdef int member_came(self, Session session) except -1:
@@ -56,21 +58,7 @@ cdef class Sharing:
         raise NotImplementedError
 
 
-cdef class Target:
-    """What the matching subscriptions of one session ask for, taken together."""
-
-    def __init__(self, Session session not None, int qos, bint retain_as_published=False,
-                 bytes identifiers not None=b"", Sharing group=None, bint spares_publisher=False, Target own=None):
-        self.session = session
-        self.qos = qos
-        self.retain_as_published = retain_as_published
-        self.identifiers = identifiers
-        self.group = group
-        self.spares_publisher = spares_publisher
-        self.own = own
-
-
-cdef class Session:
+cdef class Session(Receiver):
     def __init__(self, Hub hub not None, str client_id not None, str owner=None):
         self.hub = hub
         self.client_id = client_id
@@ -121,25 +109,63 @@ cdef class Session:
         """Whether a delivery would be sent at once."""
         return self.queue is None and self.resend is None and self.may_send()
 
-    cdef Outcome deliver(self, Message message, Target target, bint retain) except *:
+    cdef int deliver(self, Message message, Target target, Outcome outcome) except -1:
+        return self.hand_out(message, target, message.retain and target.retain_as_published, outcome)
+
+    cdef int hand_out(self, Message message, Target target, bint retain, Outcome outcome) except -1:
         cdef int qos = message.qos if message.qos < target.qos else target.qos
-        cdef Forwarded forwarded
         if qos == 0:
-            if self.outlet is None:
-                self.hub.drop_message(DROP_AWAY, message, self.client_id)
-                return NOT_DELIVERED
-            forwarded = self.outlet.send_qos0(message, retain, target.identifiers)
-            if forwarded == DROPPED:
-                return NOT_DELIVERED
-            if self.member is not None and target.group is None:
-                self.member.sent(self.hub.now)
-            return DELIVERED_FULL if forwarded == TAKEN_FULL else DELIVERED
-        if self.can_take():
-            self.last_sequence += 1
-            self.note_queued(message, target, qos, retain, self.last_sequence)
-            self.send(message, target, qos, retain, self.last_sequence)
-            return DELIVERED
-        return self.enqueue(message, target, qos, retain)
+            return self.hand_out_qos0(message, target, retain, outcome)
+        if not self.can_take():
+            return self.enqueue(message, target, qos, retain, outcome)
+        self.last_sequence += 1
+        self.note_queued(message, target, qos, retain, self.last_sequence)
+        self.send(message, target, qos, retain, self.last_sequence)
+        return 0
+
+    cdef int hand_out_qos0(self, Message message, Target target, bint retain, Outcome outcome) except -1:
+        cdef Forwarded forwarded
+        if self.outlet is None:
+            return self.hub.drop_message(DROP_AWAY, message, self.client_id)
+        forwarded = self.outlet.send_qos0(message, retain, target.identifiers)
+        if forwarded == DROPPED:
+            return 0
+        if self.member is not None and target.group is None:
+            self.member.sent(self.hub.now)
+        if forwarded == TAKEN_FULL and outcome is not None:
+            outcome.congested = self.outlet
+        return 0
+
+    cdef int forward(self, Run run, Target target, Outcome outcome) except -1:
+        cdef Outlet outlet = self.outlet
+        cdef Frames frames = run.frames
+        if outlet is None:
+            self.hub.drop(DROP_AWAY, frames.count)
+            return 0
+        if self.member is not None and target.group is None:
+            self.member.sent_many(self.hub.now, frames.count)
+        # Translation adds a byte to the body, and perhaps one to the length before it.
+        if (len(target.identifiers) or outlet.alias_max
+                or frames.largest_bytes + 2 > outlet.client_packet_bytes_max):
+            return self.forward_singly(run, target, outcome)
+        frames = run.in_version(outlet.is_v5)
+        if outlet.forward(frames.start, frames.end - frames.start, frames.count) == TAKEN_FULL:
+            outcome.congested = outlet
+        return 0
+
+    cdef int forward_singly(self, Run run, Target target, Outcome outcome) except -1:
+        """Frames of which each has to be written anew for this client."""
+        cdef const unsigned char* frame = run.frames.start
+        cdef unsigned int body_bytes = 0
+        while frame < run.frames.end:
+            frame += 1 + read_varint(frame + 1, run.frames.end - frame - 1, &body_bytes)
+            if self.outlet.send_qos0(run.message(frame, body_bytes), False, target.identifiers) == TAKEN_FULL:
+                outcome.congested = self.outlet
+            frame += body_bytes
+        return 0
+
+    cdef bint may_get(self, bytes topic, object may_read) except -1:
+        return may_read(self, topic)
 
     cdef bint is_full(self, Py_ssize_t cost) noexcept:
         """Whether the queue has no place for a message of that cost."""
@@ -147,11 +173,13 @@ cdef class Session:
             return False
         return self.queue.count >= self.hub.queue_messages_max or self.queue_bytes + cost > self.hub.queue_bytes_max
 
-    cdef Outcome enqueue(self, Message message, Target target, int qos, bint retain) except *:
+    cdef int enqueue(self, Message message, Target target, int qos, bint retain, Outcome outcome) except -1:
+        """Let the delivery wait, if there is room."""
         cdef Py_ssize_t cost = message.cost()
         if self.is_full(cost):
-            self.hub.drop_message(DROP_QUEUE_FULL, message, self.client_id)
-            return REFUSED
+            if outcome is not None:
+                outcome.is_refused = True
+            return self.hub.drop_message(DROP_QUEUE_FULL, message, self.client_id)
         if self.queue is None:
             self.queue = Backlog(self.hub)
         self.last_sequence += 1
@@ -162,7 +190,7 @@ cdef class Session:
         if self.hub.message_audience is not None:
             why = "the client is away" if self.outlet is None else "the client is behind"
             self.hub.message_audience.queued(message, self.client_id, None, why)
-        return DELIVERED
+        return 0
 
     cdef int note_pageable(self) except -1:
         """Something waits in memory that might as well wait on disk."""
@@ -218,7 +246,7 @@ cdef class Session:
             self.inflight.remove(slot)
             self.settle(sequence)
             if target.group is not None:
-                target.group.refused(self, sequence)
+                (<Sharing?>target.group).refused(self, sequence)
             elif self.member is not None:
                 self.member.withdrawn(sequence)
         return 0
@@ -241,7 +269,7 @@ cdef class Session:
                 self.replay = None
             # One that was replaced meanwhile has reached the client as a new message already.
             if is_current(message):
-                self.deliver(message, target, True)
+                self.hand_out(message, target, True, None)
         return 0
 
     cdef int send_waiting(self) except -1:
@@ -279,7 +307,7 @@ cdef class Session:
         self.pump()
         self.offer_room(None)
 
-    cdef int offer_room(self, Sharing told) except -1:
+    cdef int offer_room(self, Receiver told) except -1:
         """Tell the groups, in which something may wait, that this member has room; `told` knows it."""
         if not self.groups or (len(self.groups) == 1 and self.groups[0] is told) or not self.can_take():
             return 0
@@ -309,9 +337,9 @@ cdef class Session:
         self.pump()
         if target.group is not None:
             if was_received:
-                target.group.completed(self, sequence)
+                (<Sharing?>target.group).completed(self, sequence)
             else:
-                target.group.acknowledged(self, sequence, reason)
+                (<Sharing?>target.group).acknowledged(self, sequence, reason)
         elif self.member is not None and not was_received:
             self.member.acked(self.hub.now, sequence)
         return self.offer_room(target.group)
@@ -339,7 +367,7 @@ cdef class Session:
             if self.is_remembered:
                 self.hub.journal.received(self.client_id, &self.named, sequence)
             if target.group is not None:
-                target.group.received(self, sequence)
+                (<Sharing?>target.group).received(self, sequence)
             elif self.member is not None:
                 self.member.acked(self.hub.now, sequence)
         return 0

@@ -84,12 +84,12 @@ def _send_retained(connection: "Connection", subscription: Subscription, is_new:
     if not len(retained):
         return
     messages = retained.matching(subscription.filter)
-    if subscription.no_local:
-        messages = [message for message in messages if message.publisher != connection.session.client_id]
+    target = subscription.target()
+    messages = [message for message in messages if target.for_publisher(message.publisher) is not None]
     gate = connection.broker.gate
     if gate.checks_topics:
         messages = [message for message in messages if may_read(gate, connection.session, message.topic)]
-    connection.session.send_retained(messages, subscription.target(), retained.is_current)
+    connection.session.send_retained(messages, target, retained.is_current)
 
 
 def unsubscribe(connection: "Connection", packet: Unsubscribe) -> None:

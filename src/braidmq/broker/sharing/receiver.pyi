@@ -1,5 +1,6 @@
 from braidmq.broker.hub import Hub
-from braidmq.broker.session import Session, Sharing, Target
+from braidmq.broker.receiver import Target
+from braidmq.broker.session import Session, Sharing
 from braidmq.broker.sharing.group import SharedGroup
 from braidmq.broker.sharing.member import Member
 from braidmq.broker.sharing.policies.base import Policy

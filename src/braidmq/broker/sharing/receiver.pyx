@@ -13,21 +13,23 @@ lasts. A QoS 2 delivery that has begun dies with its session [MQTT-4.8.2-5], so 
 Cost over the core's own: one dictionary lookup a message.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.math cimport INFINITY
 
 from braidmq.broker.hub cimport (
     DROP_AWAY, DROP_EXPIRED, DROP_GROUP_GONE, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_SESSION_ENDED, Drop, Hub,
 )
 from braidmq.messages.message cimport Message
+from braidmq.broker.incoming cimport uint16
 from braidmq.broker.outlet cimport Outlet
 from braidmq.broker.sharing.policies.base cimport Policy
 from braidmq.broker.sharing.effects cimport DropMessage, KeepMessage, SendMessage, WithdrawMessage
 from braidmq.broker.sharing.group cimport Delivery, Place, SharedGroup
 from braidmq.broker.sharing.member cimport Member
 from braidmq.broker.sharing.queue cimport Entry
-from braidmq.broker.session cimport (
-    DELIVERED, DELIVERED_FULL, NOT_DELIVERED, REFUSED, Outcome, Session, Sharing, Target,
-)
+from braidmq.broker.receiver cimport Outcome, Run, Target
+from braidmq.broker.session cimport Session, Sharing
+from braidmq.wire.scan cimport read_varint
 
 from braidmq.broker.sharing import effects as reasons
 from braidmq.store.records import GROUP_ENDED, GROUP_QUEUED, GROUP_TAKEN
@@ -105,7 +107,7 @@ cdef class Group(Sharing):
 
     # ---- messages ------------------------------------------------------------------------------------
 
-    cdef Outcome deliver(self, Message message) except *:
+    cdef int deliver(self, Message message, Target target, Outcome outcome) except -1:
         cdef SharedGroup core = self.core
         cdef Entry entry = core.new_entry(
             message, message.qos, message.publisher, message.topic, message.cost(),
@@ -114,15 +116,36 @@ cdef class Group(Sharing):
         cdef list effects = []
         cdef long long token
         cdef int qos = 0
-        cdef Outcome outcome
         if member is None:
             core.enqueue(entry, self.hub.now, effects)
-            return self.carry_out(effects, message)
+            return self.carry_out(effects, message, outcome)
         token = core.give(entry, member, self.hub.now, &qos)
-        outcome = self.send(entry, <SessionMember>member, qos, token, effects)
+        self.send(entry, <SessionMember>member, qos, token, effects, outcome)
         if effects:
-            self.carry_out(effects, message)
-        return outcome
+            self.carry_out(effects, message, None)
+        return 0
+
+    cdef int forward(self, Run run, Target target, Outcome outcome) except -1:
+        cdef const unsigned char* frame = run.frames.start
+        cdef const unsigned char* body
+        cdef unsigned int body_bytes = 0
+        cdef Target chosen
+        cdef bytes topic = None
+        cdef bint needs_topics = self.needs_topics()
+        while frame < run.frames.end:
+            body = frame + 1 + read_varint(frame + 1, run.frames.end - frame - 1, &body_bytes)
+            if needs_topics:
+                topic = PyBytes_FromStringAndSize(<char*>body + 2, uint16(body))
+            chosen = self.choose_qos0(run.publisher, topic)
+            if chosen is not None:
+                chosen.receiver.forward(run.part(frame, body + body_bytes), chosen, outcome)
+            else:
+                self.deliver(run.message(body, body_bytes), target, outcome)
+            frame = body + body_bytes
+        return 0
+
+    cdef bint may_get(self, bytes topic, object may_read) except -1:
+        return self.core.has_reader(topic)
 
     cdef Target choose_qos0(self, str publisher, bytes topic):
         """The fast lane of QoS 0: who gets the message; None: it must be `deliver`ed."""
@@ -148,26 +171,26 @@ cdef class Group(Sharing):
     def woken(self):
         """The timer's time has come."""
         self.wakes_at_s = INFINITY
-        self.carry_out(self.core.woken(self.hub.now), None)
+        self.carry_out(self.core.woken(self.hub.now), None, None)
 
     def sweep(self):
         """Drop what has expired while it waited."""
         if self.core.queue.count:
-            self.carry_out(self.core.swept(self.hub.now), None)
+            self.carry_out(self.core.swept(self.hub.now), None, None)
 
     # ---- what sessions tell --------------------------------------------------------------------------
 
     cdef int member_came(self, Session session) except -1:
-        self.carry_out(self.core.reconnected(session.member, self.hub.now), None)
+        self.carry_out(self.core.reconnected(session.member, self.hub.now), None, None)
         return 0
 
     cdef int member_went(self, Session session) except -1:
-        self.carry_out(self.core.disconnected(session.member, self.hub.now), None)
+        self.carry_out(self.core.disconnected(session.member, self.hub.now), None, None)
         return self.tidy(session)
 
     cdef int member_has_room(self, Session session) except -1:
         if self.core.queue.count:
-            self.carry_out(self.core.pumped(self.hub.now), None)
+            self.carry_out(self.core.pumped(self.hub.now), None, None)
         return 0
 
     cdef int acknowledged(self, Session session, unsigned long long sequence, unsigned int reason) except -1:
@@ -179,37 +202,37 @@ cdef class Group(Sharing):
                 self.note_taken(delivery.entry)
         effects = self.core.acknowledged(session.member, sequence, self.hub.now, reason)
         if effects:
-            self.carry_out(effects, None)
+            self.carry_out(effects, None, None)
         return self.tidy(session)
 
     cdef int received(self, Session session, unsigned long long sequence) except -1:
         cdef list effects = self.core.received(session.member, sequence, self.hub.now)
         if effects:
-            self.carry_out(effects, None)
+            self.carry_out(effects, None, None)
         return 0
 
     cdef int completed(self, Session session, unsigned long long sequence) except -1:
         cdef list effects = self.core.completed(session.member, sequence, self.hub.now)
         if effects:
-            self.carry_out(effects, None)
+            self.carry_out(effects, None, None)
         return self.tidy(session)
 
     cdef int refused(self, Session session, unsigned long long sequence) except -1:
-        self.carry_out(self.core.refused(session.member, sequence, self.hub.now), None)
+        self.carry_out(self.core.refused(session.member, sequence, self.hub.now), None, None)
         return self.tidy(session)
 
     # ---- what the control plane tells ----------------------------------------------------------------
 
     def join(self, Target target not None):
         """A session subscribes, or changes its subscription."""
-        cdef Session session = target.session
+        cdef Session session = target.receiver
         self.enter(target)
         effects = self.core.subscribed(session.member, self.hub.now, target.qos, session.outlet is not None)
         self.recount()
-        self.carry_out(effects, None)
+        self.carry_out(effects, None, None)
 
     def enter(self, Target target not None):
-        cdef Session session = target.session
+        cdef Session session = target.receiver
         if session.member is None:
             session.member = SessionMember(session)
         self.targets[session.member] = target
@@ -220,37 +243,37 @@ cdef class Group(Sharing):
         """It unsubscribes; what was begun with it is finished."""
         effects = self.core.unsubscribed(session.member, self.hub.now)
         self.recount()
-        self.carry_out(effects, None)
+        self.carry_out(effects, None, None)
         self.tidy(session)
 
     def ended(self, Session session not None):
         """The session is over."""
         effects = self.core.ended(session.member, self.hub.now)
         self.recount()
-        self.carry_out(effects, None)
+        self.carry_out(effects, None, None)
         self.tidy(session)
 
     def reported(self, Session session not None, report):
         """A status report came. Only one group of the session is told, the others get `pumped`."""
-        self.carry_out(self.core.reported(session.member, report, self.hub.now), None)
+        self.carry_out(self.core.reported(session.member, report, self.hub.now), None, None)
 
     def pumped(self):
         """Something about the members has changed."""
         if self.core.queue.count:
-            self.carry_out(self.core.pumped(self.hub.now), None)
+            self.carry_out(self.core.pumped(self.hub.now), None, None)
 
     def configure(self, Policy policy, settings):
         """Go on with another policy (None: the same) and with these settings."""
-        self.carry_out(self.core.settings_changed(settings, self.hub.now), None)
+        self.carry_out(self.core.settings_changed(settings, self.hub.now), None, None)
         if policy is not None:
-            self.carry_out(self.core.policy_changed(policy, self.hub.now), None)
+            self.carry_out(self.core.policy_changed(policy, self.hub.now), None, None)
 
     def rights_changed(self):
-        self.carry_out(self.core.rights_changed(self.hub.now), None)
+        self.carry_out(self.core.rights_changed(self.hub.now), None, None)
 
     def revoke(self, Session session not None, long long sequence):
         """The session has forgotten a delivery that it may no longer read."""
-        self.carry_out(self.core.revoked(session.member, sequence, self.hub.now), None)
+        self.carry_out(self.core.revoked(session.member, sequence, self.hub.now), None, None)
         self.tidy(session)
 
     def restore_waiting(self, Message message not None, long long sequence):
@@ -260,11 +283,11 @@ cdef class Group(Sharing):
 
     def take_in(self, Message message not None):
         """Give the group a message that is not being published."""
-        self.deliver(message)
+        self.deliver(message, None, None)
 
     def restore_delivery(self, Target target not None, Message message, unsigned long long sequence, int qos):
         """Put back what a session has under way; its message is None when the client has received it."""
-        cdef Session session = target.session
+        cdef Session session = target.receiver
         cdef Message kept = message if message is not None else Message(b"", b"")
         if session.member is None or session.member not in self.targets:    # it has unsubscribed since
             self.enter(target)
@@ -275,7 +298,7 @@ cdef class Group(Sharing):
         """All that was kept is back, and everybody is away."""
         self.recount()
         for target in list(self.targets.values()):
-            self.member_went((<Target>target).session)
+            self.member_went((<Target>target).receiver)
 
     cdef int tidy(self, Session session) except -1:
         """Forget the session if nothing is left to do with it, and the group if nobody is."""
@@ -290,10 +313,9 @@ cdef class Group(Sharing):
 
     # ---- what the core answers -----------------------------------------------------------------------
 
-    cdef Outcome carry_out(self, list effects, Message published) except *:
-        """Do it; the outcome is that of the message that was just published, if one was."""
-        cdef Outcome outcome = DELIVERED
-        cdef Outcome found
+    cdef int carry_out(self, list effects, Message published, Outcome outcome) except -1:
+        """Do it; `outcome` is that of the message that was just published, if one was."""
+        cdef Outcome told
         cdef Py_ssize_t index = 0
         cdef list withdrawals = None
         cdef object effect
@@ -303,9 +325,8 @@ cdef class Group(Sharing):
             index += 1
             if type(effect) is SendMessage:
                 sending = <SendMessage>effect
-                found = self.send(sending.entry, <SessionMember>sending.member, sending.qos, sending.token, effects)
-                if sending.entry.message is published:
-                    outcome = found
+                told = outcome if sending.entry.message is published else None
+                self.send(sending.entry, <SessionMember>sending.member, sending.qos, sending.token, effects, told)
             elif type(effect) is KeepMessage:
                 if self.is_lasting and (<KeepMessage>effect).entry.qos:
                     self.note_waiting((<KeepMessage>effect).entry)
@@ -313,9 +334,7 @@ cdef class Group(Sharing):
                     why = "no member is free" if len(self.core.policy) else "no member is connected"
                     self.hub.message_audience.queued((<KeepMessage>effect).entry.message, None, self.name, why)
             elif type(effect) is DropMessage:
-                found = self.drop(<DropMessage>effect, published)
-                if found != DELIVERED:
-                    outcome = found
+                self.drop(<DropMessage>effect, published, outcome)
             else:
                 if withdrawals is None:
                     withdrawals = []
@@ -325,20 +344,18 @@ cdef class Group(Sharing):
         if self.core.queue.count and self.core.wake_at_s < self.wakes_at_s:
             self.wakes_at_s = self.core.wake_at_s
             self.keeper.wake(self, self.wakes_at_s)
-        return outcome
+        return 0
 
-    cdef Outcome send(self, Entry entry, SessionMember member, int qos, long long token, list effects) except *:
+    cdef int send(self, Entry entry, SessionMember member, int qos, long long token, list effects,
+                  Outcome outcome) except -1:
         """Let the member's session send it; what the core says to a message that can't be sent goes to `effects`."""
         cdef Session session = member.session
         cdef Target target = <Target>self.targets[member]
         cdef Message message = <Message>entry.message
-        cdef Outcome outcome = DELIVERED
         if self.hub.message_audience is not None:
             self.hub.message_audience.selected(message, session.client_id, self.name)
         if qos == 0:
-            outcome = session.deliver(message, target, message.retain and target.retain_as_published)
-            if outcome == DELIVERED_FULL:
-                self.full_outlet = session.outlet
+            session.deliver(message, target, outcome)
         else:
             member.open_promises -= 1
             member.open_promises_bytes -= entry.size_bytes
@@ -346,16 +363,16 @@ cdef class Group(Sharing):
                 effects += self.core.refused(member, token, self.hub.now)
         if self.is_lasting:
             self.note_sent(entry, session, qos)
-        return outcome
+        return 0
 
-    cdef Outcome drop(self, DropMessage effect, Message published) except *:
+    cdef int drop(self, DropMessage effect, Message published, Outcome outcome) except -1:
         counted = COUNTED.get(effect.reason)
         if counted is not None:
             self.hub.drop_message(<Drop><int>counted, effect.entry.message, None)
         self.note_taken(effect.entry)
-        if effect.entry.message is not published:
-            return DELIVERED
-        return REFUSED if effect.reason is GROUP_FULL else NOT_DELIVERED
+        if effect.entry.message is published and effect.reason is GROUP_FULL and outcome is not None:
+            outcome.is_refused = True
+        return 0
 
     cdef int withdraw(self, list withdrawals) except -1:
         cdef WithdrawMessage effect

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from braidmq.broker.session import Session
 from braidmq.broker.sharing.member import Member
 from braidmq.broker.sharing.receiver import Group
 
@@ -68,7 +69,8 @@ def state_of(group: Group, now: float, members_max: int = MEMBERS_SHOWN_MAX) -> 
 
 def _state_of_member(group: Group, member: Member, given_total: int, now: float) -> MemberState:
     policy, target = group.core.policy, group.target(member)
-    session = target.session
+    session = target.receiver
+    assert isinstance(session, Session)
     is_seated = member in policy
     given = policy.share(member) if is_seated else 0
     service_s = known_service_s(member)

@@ -1,0 +1,33 @@
+from braidmq.broker.outlet import Outlet
+from braidmq.broker.sharing.receiver import Group
+
+class Receiver: ...
+
+class Outcome:
+    @property
+    def is_matched(self) -> bool: ...
+    @property
+    def is_refused(self) -> bool: ...
+    @property
+    def congested(self) -> Outlet | None: ...
+
+class Target:
+    def __init__(
+        self,
+        receiver: Receiver,
+        qos: int,
+        retain_as_published: bool = False,
+        identifiers: bytes = b"",
+        group: Group | None = None,
+        spared: str | None = None,
+        own: Target | None = None,
+    ) -> None: ...
+    @property
+    def receiver(self) -> Receiver: ...
+    @property
+    def qos(self) -> int: ...
+    @property
+    def identifiers(self) -> bytes: ...
+    @property
+    def group(self) -> Group | None: ...
+    def for_publisher(self, publisher: str | None) -> Target | None: ...
