@@ -94,8 +94,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )] = 1_024
     keep_alive_s_max: Annotated[int, _bound(
         0, UINT16_CEILING,
-        "The longest keep alive an MQTT 5 client may ask for; a longer one, or none, is answered with this "
-        "as Server Keep Alive. 0 is no cap.",
+        "The longest keep alive a client may ask for. A longer one, or none, is answered with this as Server "
+        "Keep Alive; MQTT 3 has no words for that, and refuses such a client (return code 2). 0 is no cap.",
     )] = 0
     server_keep_alive_s: Annotated[int, _bound(
         0, UINT16_CEILING,

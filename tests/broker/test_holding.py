@@ -5,6 +5,8 @@ from braidmq.wire import (
     Connack,
     Connect,
     Disconnect,
+    Pingreq,
+    Pingresp,
     Properties,
     Puback,
     Publish,
@@ -163,3 +165,39 @@ def test_what_can_not_be_kept_is_refused_and_counted() -> None:
     publisher.send(Publish("t", b"1", 1, packet_id=1), Publish("t", b"2", 2, packet_id=2), Publish("t", b"3"))
     assert publisher.read() == [Puback(1, ReasonCode.QUOTA_EXCEEDED), Pubrec(2, ReasonCode.QUOTA_EXCEEDED)]
     assert world.broker.hub.counters()["dropped_store_failing"] == 2
+
+
+def test_nothing_overtakes_the_connack() -> None:
+    """[MQTT-3.2.0-1]: QoS 0, retained messages, PINGRESP and DISCONNECT wait for it, too."""
+    store = SlowStore()
+    world = World(store)
+    client = connected(world, store, "c")
+    client.send(Subscribe(1, (Subscription("t/#"),)))
+    store.keep_all()
+    client.vanish()
+    store.keep_all()
+    publisher = connected(world, store, "p")
+    publisher.send(Publish("t/retained", b"retained", retain=True))
+    store.keep_all()
+    client = world.open()
+    client.send(
+        Connect("c", clean_start=False, properties=LASTING), Subscribe(2, (Subscription("t/+"),)), Pingreq()
+    )
+    publisher.send(Publish("t/now", b"now"), Publish("t/large", b"x" * 20_000))
+    assert client.read() == []
+    store.keep_all()
+    first, *rest = client.read()
+    assert isinstance(first, Connack)
+    assert {type(packet) for packet in rest} == {Suback, Pingresp, Publish}
+    publisher.send(Publish("t/later", b"later"))
+    assert client.payloads() == [b"later"]
+
+
+def test_a_farewell_does_not_overtake_the_connack() -> None:
+    store = SlowStore()
+    world = World(store)
+    client = world.open()
+    client.send(Connect("c", properties=LASTING))
+    client.send_bytes(b"\xf0\x00" * 2)
+    assert client.is_closed
+    assert client.read() == []  # [MQTT-3.14.0-1]

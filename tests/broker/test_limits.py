@@ -28,6 +28,15 @@ def test_a_keep_alive_can_not_be_imposed_on_who_could_not_be_told() -> None:
     assert not client.is_closed
 
 
+@pytest.mark.parametrize(("asked_s", "code"), [(0, 2), (1, 0), (20, 0), (21, 2)])
+def test_the_longest_keep_alive_holds_for_mqtt_3_too(asked_s: int, code: int) -> None:
+    world = World(keep_alive_s_max=20)
+    client = world.open(V311)
+    client.send(Connect("c", version=V311, keep_alive_s=asked_s))
+    assert client.read_bytes() == bytes((0x20, 2, 0, code))
+    assert client.is_closed == (code != 0)
+
+
 def test_retained_bytes_max_counts_topics_and_payloads() -> None:
     world = World(retained_bytes_max=10)
     client = world.connect("c")

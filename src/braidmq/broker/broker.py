@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final, Literal
 
 from braidmq.broker.access import Errand, Gate
+from braidmq.broker.admission import Claims, SessionClaim
 from braidmq.broker.audience import Audience, Heeds, OnFailure
 from braidmq.broker.connection import Connection, Shell
 from braidmq.broker.delivery_numbers import are_wanted, confirmed, identify
@@ -86,6 +87,8 @@ class Broker:
         self.connections: set[Connection] = set()
         # Where a decision that takes long is made; None: in the next turn, which is good enough for tests.
         self.run_aside: Aside | None = None
+        # Who else may have a client's session, and is asked before it is used here; None: nobody.
+        self.claims: Claims | None = None
         self.noted_wills: set[str] = set()  # client ids whose will the store has
         self._make_client_id = make_client_id
         self._on_closed = on_closed
@@ -166,6 +169,9 @@ class Broker:
         needs_client_id = packet.version == V31 or (packet.version == V311 and not packet.clean_start)
         if needs_client_id and not packet.client_id:  # [MQTT-3.1.3-8] of 3.1.1
             raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is missing")
+        if packet.version != V5 and self._is_too_quiet(packet):
+            # MQTT 3 can't be told another one; Mosquitto refuses with the same code.
+            raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the keep alive is too long, or none")
         if len(packet.properties.user_properties) > limits.properties_max:
             raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many user properties")
         if self.hub.store.is_failing and (packet.will is not None or asked_expiry(packet)):
@@ -181,25 +187,33 @@ class Broker:
             if packet.will.retain and not limits.retained_messages_max:
                 raise ProtocolError(ReasonCode.RETAIN_NOT_SUPPORTED, "retained messages are turned off")
 
-    def establish(self, connection: Connection, packet: Connect, authentication_data: bytes | None) -> None:
-        """The client is admitted: find or make its session, answer, and send what waits."""
+    def prepare(
+        self, connection: Connection, packet: Connect, authentication_data: bytes | None
+    ) -> SessionClaim:
+        """The client is admitted: which session it wants, if it can have one here at all."""
         client_id = connection.client_id = packet.client_id or self._make_client_id()
         if self.hub.audience is not None:
             admitted = Authenticated(client_id=client_id, peer=connection.peer, user=connection.user)
             self.hub.audience.tell(admitted)
-        keep_alive_s = self._keep_alive(packet)
-        properties = self._connack_properties(packet, client_id, keep_alive_s, authentication_data)
-        wants_numbers = are_wanted(packet)
-        fitting = confirmed(properties, 0) if wants_numbers else properties
+        properties = self._connack_properties(packet, client_id, authentication_data)
+        fitting = confirmed(properties, 0) if are_wanted(packet) else properties
         connection.check_fits(Connack(False, ReasonCode.SUCCESS, fitting))
+        self._check_owner(client_id, connection.user)
+        return SessionClaim(client_id, connection.user, packet.clean_start)
+
+    def establish(self, connection: Connection, packet: Connect, authentication_data: bytes | None) -> None:
+        """Nobody else has the session: find or make it, answer, and send what waits."""
+        client_id = connection.client_id
+        assert client_id is not None
         session, is_resumed = self._session_for(client_id, packet, connection)
         connection.session = session
         self._adopt_wishes(session, packet)
-        if wants_numbers:
+        properties = self._connack_properties(packet, client_id, authentication_data)
+        if are_wanted(packet):
             connection.numbers_deliveries = True
             properties = confirmed(properties, identify(session, self._rng))
-        connection.keep_alive(keep_alive_s)
-        self.answer(connection, Connack(is_resumed, ReasonCode.SUCCESS, properties))
+        connection.keep_alive(self._keep_alive(packet))
+        self._greet(connection, Connack(is_resumed, ReasonCode.SUCCESS, properties))
         if self.hub.audience is not None:
             self.hub.audience.tell(
                 SessionEstablished(
@@ -220,9 +234,8 @@ class Broker:
             connection.status_topic = status_topic_of(session.client_id)
 
     def _session_for(self, client_id: str, packet: Connect, connection: Connection) -> tuple[Session, bool]:
+        self._check_owner(client_id, connection.user)  # again: somebody may have come meanwhile
         session = self.sessions.get(client_id)
-        if session is not None and session.owner != connection.user:
-            raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "the session belongs to another user")
         if session is not None:
             self._take_over(session, ends=packet.clean_start)
             session = self.sessions.get(client_id)  # taking over may have ended it
@@ -237,6 +250,11 @@ class Broker:
             raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many sessions")
         session = self.sessions[client_id] = Session(self.hub, client_id, connection.user)
         return session, False
+
+    def _check_owner(self, client_id: str, user: str | None) -> None:
+        session = self.sessions.get(client_id)
+        if session is not None and session.owner != user:
+            raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "the session belongs to another user")
 
     def _take_over(self, session: Session, *, ends: bool) -> None:
         other = session.outlet
@@ -278,14 +296,18 @@ class Broker:
             return packet.keep_alive_s
         if limits.server_keep_alive_s:
             return limits.server_keep_alive_s
-        if limits.keep_alive_s_max and not 0 < packet.keep_alive_s <= limits.keep_alive_s_max:
-            return limits.keep_alive_s_max
-        return packet.keep_alive_s
+        return limits.keep_alive_s_max if self._is_too_quiet(packet) else packet.keep_alive_s
+
+    def _is_too_quiet(self, packet: Connect) -> bool:
+        """Whether the client asks for a longer keep alive than it may have, or for none."""
+        longest_s = self.limits.keep_alive_s_max
+        return longest_s > 0 and not 0 < packet.keep_alive_s <= longest_s
 
     def _connack_properties(
-        self, packet: Connect, client_id: str, keep_alive_s: int, authentication_data: bytes | None
+        self, packet: Connect, client_id: str, authentication_data: bytes | None
     ) -> Properties:
         limits = self.limits
+        keep_alive_s = self._keep_alive(packet)
         asked_expiry_s = packet.properties.session_expiry_s or 0
         granted_expiry_s = min(asked_expiry_s, limits.session_expiry_s_max)
         return Properties(
@@ -400,10 +422,20 @@ class Broker:
 
     def answer(self, connection: Connection, packet: Packet) -> None:
         """Confirm a change of a session when it is kept; at once if nothing has to be and nothing can be."""
-        if connection.session.is_remembered or not self.hub.store.is_failing:
+        if self._awaits_store(connection):
             connection.promise(packet)
         else:
             connection.send(packet)
+
+    def _greet(self, connection: Connection, connack: Connack) -> None:
+        """The same for the answer that comes before all others."""
+        if self._awaits_store(connection):
+            connection.promise_first(connack)
+        else:
+            connection.send(connack)
+
+    def _awaits_store(self, connection: Connection) -> bool:
+        return connection.session.is_remembered or not self.hub.store.is_failing
 
     def _note_will(self, session: Session, due_s: float) -> None:
         """Note the will for the store, or that there is none any more. The session need not last for that."""

@@ -1,19 +1,20 @@
 """One client's connection: the packets that need thought. What is per message happens in the lane, in C.
 
 A connection is a small state machine: it awaits CONNECT, perhaps authenticates, is open, and is closed. Which
-packet may come in which state is the table HANDLERS; anything else is a protocol error. It asks its `Shell`
-for what only a transport can do, and never waits.
+packet may come in which state is the table HANDLERS; anything else is a protocol error and isn't looked into.
+It asks its `Shell` for what only a transport can do, and never waits; while others take time it is parked.
 """
 
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from braidmq.access.verdicts import Admitted, Challenge, Pending, Refused, Verdict, Visitor
-from braidmq.broker.access import Errand, Exchange
-from braidmq.broker.events import Authenticated, ConnectReceived, ConnectRefused
+from braidmq.access.verdicts import Visitor
+from braidmq.broker.admission import NO_LONGER, Admission
+from braidmq.broker.events import ConnectRefused
 from braidmq.broker.lane import Lane
 from braidmq.broker.outlet import Outlet
+from braidmq.broker.pauses import PARKED, Pause
 from braidmq.broker.sharing.status_reports import REPORTS_PER_S_MAX
 from braidmq.broker.subscribing import subscribe, unsubscribe
 from braidmq.errors import ProtocolError
@@ -37,17 +38,16 @@ from braidmq.wire import (
     Pubrec,
     Pubrel,
     ReasonCode,
-    Subscribe,
-    Unsubscribe,
     connect_answer_version,
     decode,
+    nearest_fault,
+    unexpected,
 )
 from braidmq.wire.pingreq import STATUS_BY_PING, decode_pingreq_body
 
 if TYPE_CHECKING:
     from braidmq.broker.broker import Broker
 
-NO_LONGER: Final = "not let in any more: the configuration has changed"
 KEEP_ALIVE_GRACE: Final = 1.5  # [MQTT-3.1.2-22]
 
 
@@ -80,19 +80,15 @@ class Connection(Lane):
         self.broker = broker
         self.shell: Shell = shell
         self.peer = peer
-        self.visitor = Visitor(peer, getattr(shell, "certified_user", None))
+        self.admission = Admission(self, Visitor(peer, getattr(shell, "certified_user", None)))
         self.state = State.AWAITS_CONNECT
-        self.connect: Connect | None = None
-        self.exchange: Exchange | None = None
         self.user: str | None = None
         self.keep_alive_s = 0
+        self._wants_reasons = True
         self._pings_with_status = False
         self._status_pace: Bucket | None = None
-        self._pauses = 0
-        self._is_throttled = False
-        self._awaits_verdict = False
-        self._admission = Admitted()
-        self._stay_timer: Timer | None = None
+        self._pauses: set[Pause] = set()
+        self._is_read = True  # the shell reads, as far as we have told it
         self._timer: Timer | None = broker.timers.set(
             hub.now + hub.limits.connect_timeout_s, self._connect_timed_out
         )
@@ -100,25 +96,42 @@ class Connection(Lane):
     # ---- packets -------------------------------------------------------------------------------------
 
     def handle(self, first: int, body: bytes) -> None:
+        kind = first >> 4
         if self.state is State.AWAITS_CONNECT:
-            if first >> 4 != PacketType.CONNECT:
-                self.close("the first packet is no CONNECT")  # [MQTT-3.1.0-1]
-                return
-            # A CONNECT that can't be read is still answered in its own version, if that much can be read.
-            self.speak(connect_answer_version(body))
-            self.state = State.AUTHENTICATES
-            packet = decode(first, body, self.version)
-            assert isinstance(packet, Connect)
-            self._connect(packet)
+            self._first_packet(first, body)
             return
-        if first >> 4 == PacketType.PINGREQ and body and self._pings_with_status:
+        if kind == PacketType.PINGREQ and body and self._pings_with_status:
             self._ping_with_status(body)
             return
-        packet = decode(first, body, self.version)
-        handler = HANDLERS[self.state].get(type(packet))
+        handler = HANDLERS[self.state].get(kind)
         if handler is None:
-            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} can't come here")
-        handler(self, packet)
+            raise unexpected(kind)
+        handler(self, decode(first, body, self.version))
+
+    def _first_packet(self, first: int, body: bytes) -> None:
+        if first >> 4 != PacketType.CONNECT:
+            self.close("the first packet is no CONNECT")  # [MQTT-3.1.0-1]
+            return
+        # A CONNECT that can't be read is still answered in its own version, if that much can be read.
+        self.speak(connect_answer_version(body))
+        self.state = State.AUTHENTICATES
+        packet = decode(first, body, self.version)
+        assert isinstance(packet, Connect)
+        self.client_id = packet.client_id or None
+        self._speak_as_told(packet)
+        self.admission.begin(packet)
+
+    def _speak_as_told(self, packet: Connect) -> None:
+        properties = packet.properties
+        self._wants_reasons = properties.request_problem_information is not False
+        alias_max = min(properties.topic_alias_maximum or 0, self.hub.limits.topic_alias_outbound_max)
+        if properties.maximum_packet_size_bytes is None:
+            self.speak(packet.version, alias_max=alias_max)
+        else:
+            self.speak(packet.version, properties.maximum_packet_size_bytes, alias_max)
+
+    def _authenticate(self, packet: Auth) -> None:
+        self.admission.authenticate(packet)
 
     def _acknowledge(self, packet: Acknowledgement) -> None:
         self.settle(FIRST_BYTES[type(packet)], packet.packet_id, packet.reason)
@@ -154,135 +167,17 @@ class Connection(Lane):
 
     # ---- getting in ----------------------------------------------------------------------------------
 
-    def _connect(self, packet: Connect) -> None:
-        self.connect = packet
-        self.client_id = packet.client_id or None
-        if self.hub.audience is not None:
-            self.hub.audience.tell(
-                ConnectReceived(
-                    client_id=packet.client_id,
-                    peer=self.peer,
-                    protocol=packet.version,
-                    username=packet.username,
-                    clean_start=packet.clean_start,
-                    keep_alive_s=packet.keep_alive_s,
-                )
-            )
-        self._speak_as_told(packet)
-        self.broker.check_connect(packet)
-        method = packet.properties.authentication_method
-        if method is None:
-            self._judge(self.broker.gate.admit(packet, self.visitor))
-            return
-        self.exchange = self.broker.gate.exchange(method, packet, self.visitor)
-        if self.exchange is None:
-            raise ProtocolError(ReasonCode.BAD_AUTHENTICATION_METHOD, f"no authentication method {method!r}")
-        self._judge(self.exchange.step(packet.properties.authentication_data))
-
-    def _speak_as_told(self, packet: Connect) -> None:
-        properties = packet.properties
-        alias_max = min(properties.topic_alias_maximum or 0, self.hub.limits.topic_alias_outbound_max)
-        if properties.maximum_packet_size_bytes is None:
-            self.speak(packet.version, alias_max=alias_max)
-        else:
-            self.speak(packet.version, properties.maximum_packet_size_bytes, alias_max)
-
-    def _judge(self, verdict: Verdict) -> None:
-        """Go on as the gate has decided, in the first authentication or a later one."""
-        match verdict:
-            case Admitted():
-                if not self.broker.gate.still_admits(verdict):  # decided by what a reload has replaced
-                    raise ProtocolError(ReasonCode.NOT_AUTHORIZED, NO_LONGER)
-                if self.state is State.OPEN:
-                    self._readmitted(verdict)
-                else:
-                    self._admitted(verdict)
-            case Challenge(data=data):
-                self.send(Auth(ReasonCode.CONTINUE_AUTHENTICATION, self._auth_properties(data)))
-            case Pending():
-                self._await_verdict(verdict)
-            case Refused(reason=reason, detail=detail):
-                raise ProtocolError(reason, detail)
-
-    def _await_verdict(self, pending: Pending) -> None:
-        """Read no more until it is decided; the time for CONNECT runs on."""
-        self._awaits_verdict = True
-        self.is_parked = True
-        self._pause()
-        name = self.connect.username if self.connect is not None else None
-        errand = Errand(pending, self.peer, name or "", lambda: not self.is_finished, self._decided)
-        if self.broker.run_aside is None:
-            self.shell.defer(errand.run)
-        else:
-            self.broker.run_aside(errand)
-
-    def _decided(self, verdict: Admitted | Refused) -> None:
-        self._awaits_verdict = False
-        if self.state is State.CLOSED:
-            return
-        try:
-            self._judge(verdict)
-        except ProtocolError as error:
-            self.fail(error)
-        else:
-            self._go_on()
-
-    def _auth_properties(self, data: bytes | None) -> Properties:
-        assert self.connect is not None
-        return Properties(
-            authentication_method=self.connect.properties.authentication_method, authentication_data=data
-        )
-
-    def _authenticate(self, packet: Auth) -> None:
-        assert self.connect is not None
-        if packet.properties.authentication_method != self.connect.properties.authentication_method:
-            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "AUTH changes the method")  # [MQTT-4.12.0-5]
-        if packet.reason == ReasonCode.RE_AUTHENTICATE and self.state is State.OPEN:
-            method = packet.properties.authentication_method or ""
-            self.exchange = self.broker.gate.exchange(method, self.connect, self.visitor)
-        elif packet.reason != ReasonCode.CONTINUE_AUTHENTICATION:
-            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "AUTH has a reason that only a server gives")
-        if self.exchange is None:
-            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "AUTH, and nothing was asked")
-        self._judge(self.exchange.step(packet.properties.authentication_data))
-
-    def _readmitted(self, admitted: Admitted) -> None:
-        if admitted.user != self.user:
-            raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "re-authentication as somebody else")
-        self.exchange = None
-        self._may_stay(admitted)
-        if self.hub.audience is not None:
-            again = Authenticated(client_id=self.session.client_id, peer=self.peer, user=self.user)
-            self.hub.audience.tell(again)
-        self.send(Auth(ReasonCode.SUCCESS, self._auth_properties(admitted.data)))
-
-    def _admitted(self, admitted: Admitted) -> None:
-        assert self.connect is not None
-        self.exchange = None
-        self.user = admitted.user
-        self.broker.establish(self, self.connect, admitted.data)
-        self._may_stay(admitted)
+    def opened(self) -> None:
+        """The client is in: it has a session, and its CONNACK is on its way."""
         self.state = State.OPEN
         self.is_open = True
         self.input_bytes_max = self.hub.limits.packet_bytes_max
         if self.broker.gate.checks_topics:
             self.rights = {}
 
-    def _may_stay(self, admitted: Admitted) -> None:
-        """For as long as it was let in for: until its token expires, or a reload ends the grounds for it."""
-        self._admission = admitted
-        if self._stay_timer is not None:
-            self._stay_timer.cancel()
-            self._stay_timer = None
-        if admitted.lasts_s is not None:
-            self._stay_timer = self.broker.timers.set(self.hub.now + admitted.lasts_s, self._outstayed)
-
-    def _outstayed(self) -> None:
-        self.end(ReasonCode.MAXIMUM_CONNECT_TIME, "what it was let in with has expired")
-
     def check_admission(self) -> None:
         """The gate is another one: whom it would not let in does not stay."""
-        if self.state is State.OPEN and not self.broker.gate.still_admits(self._admission):
+        if self.state is State.OPEN and not self.admission.still_holds():
             self.end(ReasonCode.NOT_AUTHORIZED, NO_LONGER)
 
     def keep_alive(self, interval_s: int) -> None:
@@ -302,7 +197,10 @@ class Connection(Lane):
             self.end(ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing heard for one and a half times the keep alive")
 
     def _connect_timed_out(self) -> None:
-        self.close("no CONNECT in time")
+        if Pause.CLAIM in self._pauses:
+            self.end(ReasonCode.SERVER_UNAVAILABLE, "the session could not be claimed in time")
+        else:
+            self.close("no CONNECT in time")
 
     # ---- the end -------------------------------------------------------------------------------------
 
@@ -311,13 +209,20 @@ class Connection(Lane):
         self.end(error.reason, error.detail)
 
     def end(self, reason: int, detail: str) -> None:
-        """Tell the client why, as far as its protocol version can, and close."""
-        if self.state is State.OPEN:
-            if self.version == V5 and self.fits(DISCONNECT_BYTES):  # [MQTT-3.14.0-1] only after CONNACK
-                self.send(Disconnect(reason, self._reason_string(detail)))
-        elif self.state is State.AUTHENTICATES:
-            self._refuse_connect(reason, detail)
-        self.close(detail)
+        """Tell the client why, as far as its protocol version can, and close, whatever comes of telling."""
+        detail = shortened(detail)
+        try:
+            if self.state is State.OPEN:
+                self._say_goodbye(reason, detail)
+            elif self.state is State.AUTHENTICATES:
+                self._refuse_connect(reason, detail)
+        finally:
+            self.close(detail)
+
+    def _say_goodbye(self, reason: int, detail: str) -> None:
+        if self.version == V5 and self.fits(DISCONNECT_BYTES):  # [MQTT-3.14.0-1] only after CONNACK
+            reason = nearest_fault(reason, PacketType.DISCONNECT)
+            self.send(Disconnect(reason, self._reason_string(detail)))
 
     def _refuse_connect(self, reason: int, detail: str) -> None:
         if self.hub.audience is not None:
@@ -326,14 +231,15 @@ class Connection(Lane):
         # MQTT 3 has words for few refusals; a malformed CONNECT is answered by closing [MQTT-3.1.4-1].
         if self.version == V5:
             if self.fits(CONNACK_BYTES):
+                reason = nearest_fault(reason, PacketType.CONNACK)
                 self.send(Connack(False, reason, self._reason_string(detail)))
         elif reason not in (ReasonCode.MALFORMED_PACKET, ReasonCode.PROTOCOL_ERROR):
+            reason = nearest_fault(reason, PacketType.CONNACK)
             self.send(Connack(False, reason))  # [MQTT-3.2.2-6] session present is 0
 
     def _reason_string(self, detail: str) -> Properties:
         """Why, in words, unless the client does not want to read it or it does not fit."""
-        wanted = self.connect is None or self.connect.properties.request_problem_information is not False
-        if not wanted or not self.fits(len(detail.encode()) + REASON_STRING_OVERHEAD_BYTES):
+        if not self._wants_reasons or not self.fits(len(detail.encode()) + REASON_STRING_OVERHEAD_BYTES):
             return NO_PROPERTIES
         return Properties(reason_string=detail)
 
@@ -352,10 +258,9 @@ class Connection(Lane):
         self.state = State.CLOSED
         self.is_open = False
         self.is_finished = True
-        for timer in (self._timer, self._stay_timer):
-            if timer is not None:
-                timer.cancel()
-        self.exchange = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self.admission.over()
         self.drained()
         self.broker.closed(self, why, was_open=was_open)
 
@@ -366,37 +271,69 @@ class Connection(Lane):
         if self.state is not State.OPEN:
             return
         self.broker.watch_congestion(outlet)
-        outlet.add_waiting(self)
-        self._pause()
+        if Pause.FULL_SUBSCRIBER not in self._pauses:  # one at a time: others are met when they are fed again
+            outlet.add_waiting(self)
+            self._pause(Pause.FULL_SUBSCRIBER)
 
     def feed_on(self) -> None:
         """Somebody whose output was full has drained."""
-        self._resume()
+        self._resume(Pause.FULL_SUBSCRIBER)
 
     def throttle(self) -> None:
         """The client does not read our answers: take no more from it until it does."""
-        if not self._is_throttled and self.state is not State.CLOSED:
-            self._is_throttled = True
-            self._pause()
+        if self.state is not State.CLOSED:
+            self._pause(Pause.UNREAD_ANSWERS)
+
+    def park(self, reason: Pause) -> None:
+        """Leave what was read already, and read no more, until `unpark` or `_go_on`."""
+        self.is_parked = True
+        self._pause(reason)
+
+    def is_parked_for(self, reason: Pause) -> bool:
+        return reason in self._pauses
+
+    def unpark(self, reason: Pause, then: Callable[[], None]) -> None:
+        """What was waited for has come: do what is to be done then, and go on."""
+        self._pauses.discard(reason)
+        if self.state is State.CLOSED:
+            return
+        try:
+            then()
+        except ProtocolError as error:
+            self.fail(error)
+        else:
+            self._go_on()
 
     def take_a_rest(self) -> None:
         """The client has made much work: the others come first, the rest of its input in the next turn."""
-        if self.state is not State.CLOSED and not self._awaits_verdict:
-            self._pause()
-            self.shell.defer(self._go_on)
+        if self.state is not State.CLOSED and self._pauses.isdisjoint(PARKED - {Pause.REST}):
+            self._pause(Pause.REST)
+            self.shell.defer(self._rested)
+
+    def _rested(self) -> None:
+        self._pauses.discard(Pause.REST)
+        self._go_on()
 
     def _go_on(self) -> None:
+        """Look at what was read while the connection was parked, unless it is parked for more."""
+        if self.state is State.CLOSED or not self._pauses.isdisjoint(PARKED):
+            return
         self.go_on(self.hub.now)
-        self._resume()
+        self._read_on()
 
-    def _pause(self) -> None:
-        self._pauses += 1
-        if self._pauses == 1:
+    def _pause(self, reason: Pause) -> None:
+        self._pauses.add(reason)
+        if self._is_read:
+            self._is_read = False
             self.shell.pause_reading()
 
-    def _resume(self) -> None:
-        self._pauses -= 1
-        if self._pauses == 0 and self.state is not State.CLOSED:
+    def _resume(self, reason: Pause) -> None:
+        self._pauses.discard(reason)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if not self._pauses and not self._is_read and self.state is not State.CLOSED:
+            self._is_read = True
             self.shell.resume_reading()
 
     def output_drained(self) -> None:
@@ -404,9 +341,7 @@ class Connection(Lane):
         if self.is_drained():
             if self.congested:
                 self.drained()
-            if self._is_throttled:
-                self._is_throttled = False
-                self._resume()
+            self._resume(Pause.UNREAD_ANSWERS)
         if self.session is not None and self.state is State.OPEN:
             self.session.has_room_again()
 
@@ -423,21 +358,32 @@ class Connection(Lane):
 DISCONNECT_BYTES: Final = 4
 CONNACK_BYTES: Final = 5
 REASON_STRING_OVERHEAD_BYTES: Final = 16
+REASON_BYTES_MAX: Final = 1024  # enough for any sentence; what a client sent may be in it
+
+
+def shortened(detail: str) -> str:
+    """What may stand in a packet, an event and a log line, whoever wrote it."""
+    text = detail.replace("\0", " ").encode(errors="replace")
+    return text[:REASON_BYTES_MAX].decode(errors="ignore")
+
 
 FIRST_BYTES: Final[dict[type, int]] = {Puback: 0x40, Pubrec: 0x50, Pubrel: 0x62, Pubcomp: 0x70}
 
 _Handler = Callable[[Any, Any], None]
-HANDLERS: Final[dict[State, dict[type, _Handler]]] = {
-    State.AUTHENTICATES: {Auth: Connection._authenticate, Disconnect: lambda self, _: self.close("gave up")},
+HANDLERS: Final[dict[State, dict[int, _Handler]]] = {
+    State.AUTHENTICATES: {
+        PacketType.AUTH: Connection._authenticate,
+        PacketType.DISCONNECT: lambda self, _: self.close("gave up"),
+    },
     State.OPEN: {
-        Puback: Connection._acknowledge,
-        Pubrec: Connection._acknowledge,
-        Pubrel: Connection._acknowledge,
-        Pubcomp: Connection._acknowledge,
-        Subscribe: subscribe,
-        Unsubscribe: unsubscribe,
-        Pingreq: Connection._ping,
-        Disconnect: Connection._disconnect,
-        Auth: Connection._authenticate,
+        PacketType.PUBACK: Connection._acknowledge,
+        PacketType.PUBREC: Connection._acknowledge,
+        PacketType.PUBREL: Connection._acknowledge,
+        PacketType.PUBCOMP: Connection._acknowledge,
+        PacketType.SUBSCRIBE: subscribe,
+        PacketType.UNSUBSCRIBE: unsubscribe,
+        PacketType.PINGREQ: Connection._ping,
+        PacketType.DISCONNECT: Connection._disconnect,
+        PacketType.AUTH: Connection._authenticate,
     },
 }

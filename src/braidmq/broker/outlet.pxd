@@ -15,7 +15,9 @@ cdef class DirectWriter:
 
 cdef class Outlet:
     cdef readonly Hub hub
-    cdef ByteBuffer out                  # bytes that may leave
+    cdef ByteBuffer leaving              # bytes that may leave: what the shell writes
+    cdef ByteBuffer out                  # where bytes go that promise nothing: `leaving`, or while the CONNACK is
+                                         # held, behind it
     cdef ByteBuffer held                 # bytes that leave when the store has kept what is noted now
     cdef ByteBuffer promised             # bytes that leave when the store has kept what it was given
     cdef readonly int version            # MQTT level: 3, 4 or 5

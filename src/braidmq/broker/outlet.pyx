@@ -31,7 +31,7 @@ cdef class DirectWriter:
 cdef class Outlet:
     def __cinit__(self, Hub hub not None, *args, **kwargs):
         self.hub = hub
-        self.out = ByteBuffer.__new__(ByteBuffer)
+        self.out = self.leaving = ByteBuffer.__new__(ByteBuffer)
         self.held = ByteBuffer.__new__(ByteBuffer)
         self.promised = ByteBuffer.__new__(ByteBuffer)
         self.version = 4
@@ -51,7 +51,7 @@ cdef class Outlet:
     @property
     def output(self):
         """The bytes that may leave now; the shell takes them from there."""
-        return self.out
+        return self.leaving
 
     # ---- packets -------------------------------------------------------------------------------------
 
@@ -63,6 +63,11 @@ cdef class Outlet:
     def promise(self, packet):
         """Send a packet that may leave only after this turn's records are kept."""
         self._write(self.promises(), self._encoded(packet))
+
+    def promise_first(self, packet):
+        """The same for the CONNACK: nothing leaves before it does [MQTT-3.2.0-1]."""
+        self.promise(packet)
+        self.out = self.promises()
 
     def _write(self, ByteBuffer out, bytes encoded):
         out.write(encoded)
@@ -118,11 +123,12 @@ cdef class Outlet:
 
     def release_promised(self):
         """The store has kept what it was given."""
-        if self.out.size() == 0:
-            self.out, self.promised = self.promised, self.out
+        if self.leaving.size() == 0:
+            self.leaving, self.promised = self.promised, self.leaving
         else:
-            self.out.append(self.promised.start(), self.promised.size())
+            self.leaving.append(self.promised.start(), self.promised.size())
             self.promised.release()
+        self.out = self.leaving
         self.held_pubacks -= self.promised_pubacks
         self.mark()
 

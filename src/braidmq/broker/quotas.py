@@ -9,6 +9,7 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final
 
 from braidmq.broker.connection import Connection, Shell, State
+from braidmq.broker.pauses import Pause
 from braidmq.timing.bucket import Bucket
 
 if TYPE_CHECKING:
@@ -70,7 +71,6 @@ class MeteredConnection(Connection):
         bytes_max, messages_max = limits.client_bytes_per_s_max, limits.client_messages_per_s_max
         self._bytes = Bucket(bytes_max, hub.now) if bytes_max else None
         self._messages = Bucket(messages_max, hub.now) if messages_max else None
-        self._is_slowed = False
 
     def received(self, count: int, now: float) -> int:
         before = self._published()
@@ -94,17 +94,15 @@ class MeteredConnection(Connection):
             wait_s = self._bytes.spend(count, now)
         if self._messages is not None:
             wait_s = max(wait_s, self._messages.spend(messages, now))
-        if wait_s > 0 and not self._is_slowed and self.state is not State.CLOSED:
-            self._is_slowed = True
+        if wait_s > 0 and Pause.RATE not in self._pauses and self.state is not State.CLOSED:
             self.broker.quota_pauses += 1
-            self._pause()
+            self._pause(Pause.RATE)
             self.broker.timers.set(now + wait_s, self._paid_back)
 
     def _paid_back(self) -> None:
-        self._is_slowed = False
-        self._resume()
+        self._resume(Pause.RATE)
 
     def _watch(self) -> None:
-        if self._is_slowed:
+        if Pause.RATE in self._pauses:
             self.received_at_s = self.hub.now  # nothing was heard because nobody listened
         super()._watch()

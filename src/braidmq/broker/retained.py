@@ -1,12 +1,12 @@
 """Retained messages: at most one a topic, bounded in number and bytes, gone when they expire."""
 
-import heapq
 from typing import Final
 
 from braidmq.broker.events import Retained
 from braidmq.broker.hub import Hub
 from braidmq.messages.message import Message
 from braidmq.store.records import RETAINED
+from braidmq.timing.deadlines import Deadlines
 from braidmq.topics import TopicTree
 
 OWN_PREFIX: Final = b"$SYS/"
@@ -17,7 +17,7 @@ class RetainedMessages:
         self._hub = hub
         self._tree = TopicTree()
         self._own = TopicTree()  # the broker's, under $SYS: outside the limits and the store
-        self._expiries: list[tuple[float, bytes]] = []
+        self._expiries: Deadlines[Message] = Deadlines(self.is_current)
         self.held_bytes = 0
 
     def __len__(self) -> int:
@@ -35,12 +35,7 @@ class RetainedMessages:
             return True
         if not self._has_room(message, former):
             return False
-        if former is not None:
-            self.held_bytes -= _size(former)
-        self._tree.set(message.topic, message)
-        self.held_bytes += _size(message)
-        if message.expires_at_s:
-            heapq.heappush(self._expiries, (message.expires_at_s, message.topic))
+        self._put(message, former)
         self._remember(message.topic, message)
         self._tell(message)
         return True
@@ -54,10 +49,21 @@ class RetainedMessages:
 
     def restore(self, message: Message) -> None:
         """Put back a message that was retained before a restart. Nothing is noted."""
+        self._put(message, None)
+
+    def _put(self, message: Message, former: Message | None) -> None:
         self._tree.set(message.topic, message)
         self.held_bytes += _size(message)
         if message.expires_at_s:
-            heapq.heappush(self._expiries, (message.expires_at_s, message.topic))
+            self._expiries.add(message.expires_at_s, message)
+        if former is not None:
+            self._forget(former)
+
+    def _forget(self, former: Message) -> None:
+        """A message is no longer the one that its topic retains."""
+        self.held_bytes -= _size(former)
+        if former.expires_at_s:
+            self._expiries.gave_up()
 
     def all(self) -> list[tuple[bytes, Message]]:
         """Every topic and the message that it retains."""
@@ -90,15 +96,14 @@ class RetainedMessages:
 
     def expire(self) -> None:
         """Forget the messages whose expiry has passed. Cost: O(log n) for each of them."""
-        while self._expiries and self._expiries[0][0] <= self._hub.now:
-            _, topic = heapq.heappop(self._expiries)
-            message = self._tree.get(topic)
-            if message is not None and message.is_expired(self._hub.now):
-                self._remove(topic, message)
+        while (message := self._expiries.take_due(self._hub.now)) is not None:
+            self._tree.pop(message.topic)
+            self.held_bytes -= _size(message)
+            self._remember(message.topic, None)
 
     def _remove(self, topic: bytes, message: Message) -> None:
         self._tree.pop(topic)
-        self.held_bytes -= _size(message)
+        self._forget(message)
         self._remember(topic, None)
 
     def _tell(self, message: Message) -> None:

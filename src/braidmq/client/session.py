@@ -57,6 +57,8 @@ from braidmq.wire import (
     Unsubscribe,
     decode,
     encode,
+    nearest_fault,
+    unexpected,
 )
 
 
@@ -317,11 +319,10 @@ class Session:
         if kind == PacketType.PUBLISH and self.state is State.CONNECTED:
             self._inbound.publish(first_byte, body)
             return
-        packet = decode(first_byte, body, self.options.version)
         states, handler = self._handlers.get(kind, ((), None))
         if handler is None or self.state not in states:
-            raise ProtocolError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} must not come now")
-        handler(packet)
+            raise unexpected(kind)
+        handler(decode(first_byte, body, self.options.version))
 
     def _guarded(self, action: Callable[[], None]) -> None:
         try:
@@ -333,7 +334,7 @@ class Session:
 
     def _give_up(self, reason: int, error: ClientError) -> None:
         if self.options.version == V5:
-            self._send(Disconnect(reason))
+            self._send(Disconnect(nearest_fault(reason, PacketType.DISCONNECT)))
         self._close(error)
 
     def _on_connack(self, packet: Connack) -> None:

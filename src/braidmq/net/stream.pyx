@@ -147,7 +147,7 @@ cdef class Link(DirectWriter):
         self.turn.open_links -= 1
         self.connection.hub.now = monotonic_s()
         self.connection.lost("the network connection is gone" if error is None else str(error))
-        self.connection.out.release()
+        self.connection.leaving.release()
         self.turn.begun()
 
     # ---- called by the connection --------------------------------------------------------------------
@@ -157,8 +157,8 @@ cdef class Link(DirectWriter):
             return
         self.flush()
         self.is_closing = True
-        if self.connection.out.size():
-            self.transport.write(self.connection.out.take())
+        if self.connection.leaving.size():
+            self.transport.write(self.connection.leaving.take())
         self.transport.close()
         if self.transport.get_write_buffer_size():
             self.turn.loop.call_later(LINGER_S, self.transport.abort)
@@ -182,7 +182,7 @@ cdef class Link(DirectWriter):
     # ---- output --------------------------------------------------------------------------------------
 
     cdef int flush(self) except -1:
-        cdef ByteBuffer out = self.connection.out
+        cdef ByteBuffer out = self.connection.leaving
         while out.size() and not self.is_blocked and not self.is_closing:
             if self.descriptor >= 0:
                 self.send_directly(out)

@@ -27,7 +27,7 @@ from braidmq.wire.packets import (
     Will,
 )
 from braidmq.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
-from braidmq.wire.reasons import ReasonCode, connack_return_code
+from braidmq.wire.reasons import ReasonCode, connack_return_code, nearest_fault, unexpected
 
 __all__ = [
     "NO_PROPERTIES",
@@ -64,4 +64,6 @@ __all__ = [
     "decode_properties",
     "encode",
     "encode_properties",
+    "nearest_fault",
+    "unexpected",
 ]

@@ -25,7 +25,8 @@ USERNAME: Final = 0x80
 def connect_answer_version(body: bytes) -> int:
     """The protocol level in which to answer a CONNECT that can't be decoded.
 
-    Its own, if that much of it can be read and is known; MQTT 5 for later levels; else 3.1.1.
+    Its own, if that much of it can be read and is known; else 3.1.1, which says how to refuse a level that is
+    not spoken [3.1.1, MQTT-3.1.2-2] and whose answer the most clients can read.
     """
     try:
         name, offset = read_string(body, 0)
@@ -34,7 +35,7 @@ def connect_answer_version(body: bytes) -> int:
         return V311
     if name == PROTOCOL_NAMES[V31]:
         return V31
-    return V5 if name == PROTOCOL_NAMES[V5] and level >= V5 else V311
+    return V5 if name == PROTOCOL_NAMES[V5] and level == V5 else V311
 
 
 def decode_connect(body: bytes) -> tuple[Connect, int]:

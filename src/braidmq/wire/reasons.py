@@ -70,6 +70,13 @@ def violation(detail: str) -> ProtocolError:
     return ProtocolError(ReasonCode.PROTOCOL_ERROR, detail)
 
 
+def unexpected(kind: int) -> ProtocolError:
+    """A packet of this type can't come from this side, or not now: it needn't be looked into."""
+    if kind == 0:
+        return malformed(f"packet type {kind} is reserved")
+    return violation(f"{PacketType(kind).name} can't come here")
+
+
 _CONNECT_ANSWERS = frozenset(
     {0x00, *range(0x80, 0x8B), 0x8C, 0x90, 0x95, 0x97, *range(0x99, 0x9E), 0x9F}
 )
@@ -100,6 +107,31 @@ def check_reason(reason: int, kind: PacketType) -> int:
         # [MQTT-3.11.3-2] [MQTT-3.14.2-1] [MQTT-3.15.2-1]
         raise violation(f"{kind.name} must not carry reason 0x{reason:02X}")
     return reason
+
+
+# What a CONNACK or DISCONNECT says where it has no such reason; anything else is an unspecified error.
+_NEAREST_FAULT: dict[int, int] = {
+    ReasonCode.UNSUPPORTED_PROTOCOL_VERSION: ReasonCode.PROTOCOL_ERROR,
+    ReasonCode.CLIENT_IDENTIFIER_NOT_VALID: ReasonCode.PROTOCOL_ERROR,
+    ReasonCode.BAD_USER_NAME_OR_PASSWORD: ReasonCode.NOT_AUTHORIZED,
+    ReasonCode.BANNED: ReasonCode.NOT_AUTHORIZED,
+    ReasonCode.ADMINISTRATIVE_ACTION: ReasonCode.NOT_AUTHORIZED,
+    ReasonCode.SERVER_UNAVAILABLE: ReasonCode.SERVER_BUSY,
+    ReasonCode.SERVER_SHUTTING_DOWN: ReasonCode.SERVER_UNAVAILABLE,
+    ReasonCode.TOPIC_FILTER_INVALID: ReasonCode.PROTOCOL_ERROR,
+    ReasonCode.PACKET_IDENTIFIER_IN_USE: ReasonCode.PROTOCOL_ERROR,
+    ReasonCode.PACKET_IDENTIFIER_NOT_FOUND: ReasonCode.PROTOCOL_ERROR,
+    ReasonCode.RECEIVE_MAXIMUM_EXCEEDED: ReasonCode.PROTOCOL_ERROR,
+    ReasonCode.TOPIC_ALIAS_INVALID: ReasonCode.PROTOCOL_ERROR,
+    ReasonCode.MESSAGE_RATE_TOO_HIGH: ReasonCode.QUOTA_EXCEEDED,
+}
+
+
+def nearest_fault(reason: int, kind: PacketType) -> int:
+    """The fault nearest to `reason` that a packet of this kind may carry; what is no fault is unspecified."""
+    if reason not in ALLOWED_REASONS[kind]:
+        reason = _NEAREST_FAULT.get(reason, ReasonCode.UNSPECIFIED_ERROR)
+    return reason if reason >= ReasonCode.UNSPECIFIED_ERROR else ReasonCode.UNSPECIFIED_ERROR
 
 
 # Index = return code of a 3.1.1 CONNACK.
