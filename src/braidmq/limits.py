@@ -50,6 +50,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         "The most user properties in one packet. Each becomes an object, and each is copied to every "
         "subscriber.",
     )] = 128
+    filters_max: Annotated[int, _bound(
+        1, None,
+        "The most topic filters in one SUBSCRIBE or UNSUBSCRIBE. Each becomes an object before the first is "
+        "looked at; a client that wants more sends more packets.",
+    )] = 4_096
     client_id_bytes_max: Annotated[int, _bound(
         23, STRING_BYTES_CEILING,
         "The longest client id. Sessions are kept under it, in memory and in every log line about the "
@@ -146,6 +151,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         0, None,
         "The same for all bytes that a client sends.",
     )] = 0
+    work_ms_max: Annotated[int, _bound(
+        1, 1_000,
+        "How long one client's input is worked on before the others have their turn, whatever it asks for. "
+        "It is what a client that makes the most work it can may add to another's waiting.",
+    )] = 5
     topic_alias_max: Annotated[int, _bound(
         0, UINT16_CEILING,
         "How many topic aliases a client may set on one connection. Each holds a topic, so this times "

@@ -31,7 +31,7 @@ from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
 from braidmq.net.memory import memory_use
 from braidmq.net.plugins import NamedObserver, observer_makers, store_maker
-from braidmq.net.stream import Turn, clock_s
+from braidmq.net.stream import RunningStopwatch, Turn, clock_s
 from braidmq.net.tls import renew, server_context
 from braidmq.store import MemoryStore, Store, Surroundings
 
@@ -187,7 +187,15 @@ def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
     gc.disable()  # a million messages come to be, and none of them goes
     state = store.load()
     broker = Broker(
-        config.limits, store, gate, _client_id, _log_closed, _observer_failed, config.groups, Random()
+        config.limits,
+        store,
+        gate,
+        _client_id,
+        _log_closed,
+        _observer_failed,
+        config.groups,
+        Random(),
+        RunningStopwatch(),
     )
     restore(broker, state, clock_s())
     gc.enable()

@@ -11,6 +11,7 @@ from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
 from braidmq.store.records import Record
 from braidmq.store.state import State
+from braidmq.timing.stopwatch import Stopwatch
 from braidmq.wire import (
     V5,
     Connack,
@@ -26,6 +27,18 @@ from braidmq.wire import (
 )
 
 BEGINNING_S = 1000.0
+
+
+class TickingStopwatch(Stopwatch):
+    """Each look at it takes as long as the test says."""
+
+    def __init__(self, tick_s: float) -> None:
+        self.tick_s = tick_s
+        self.passed_s = 0.0
+
+    def read_s(self) -> float:
+        self.passed_s += self.tick_s
+        return self.passed_s
 
 
 class SlowStore:
@@ -127,12 +140,20 @@ class Client:
 class World:
     """A broker and its clients, at a time that the test sets."""
 
-    def __init__(self, store: Store | None = None, gate: Gate | None = None, **limits: int) -> None:
+    def __init__(
+        self,
+        store: Store | None = None,
+        gate: Gate | None = None,
+        stopwatch: Stopwatch | None = None,
+        **limits: int,
+    ) -> None:
         self.now = BEGINNING_S
         self.store = store or MemoryStore()
         self._next_id = 0
         self.deferred: list[Callable[[], None]] = []
-        self.broker = Broker(Limits(**limits), self.store, gate or BuiltInGate(), self._make_id)
+        self.broker = Broker(
+            Limits(**limits), self.store, gate or BuiltInGate(), self._make_id, stopwatch=stopwatch
+        )
         self.pass_time(0)
 
     def _make_id(self) -> str:

@@ -39,9 +39,10 @@ from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
 from braidmq.messages.wills import pending_will
 from braidmq.store import Store
 from braidmq.store.records import AWAY, SESSION, SESSION_ENDED, WILL
+from braidmq.timing.stopwatch import Stopwatch
 from braidmq.timing.timers import Timers
 from braidmq.topics import validate_topic
-from braidmq.wire import V5, V31, V311, Connack, Connect, Packet, Properties, ReasonCode
+from braidmq.wire import V5, V31, V311, Caps, Connack, Connect, Packet, Properties, ReasonCode
 from braidmq.wire.pingreq import STATUS_BY_PUBLISH
 
 RETAINED_SWEEP_S: Final = 60.0
@@ -68,10 +69,12 @@ class Broker:
         on_observer_failure: OnFailure = lambda observer, error: None,
         groups: GroupsConfig | None = None,
         rng: Random | None = None,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         self.limits = limits
+        self.caps = Caps(limits.properties_max, limits.filters_max)
         self.gate = gate
-        self.hub = Hub(limits, store)
+        self.hub = Hub(limits, store, stopwatch)
         self.audience = Audience(self.hub, on_observer_failure)
         self.timers = Timers()
         # Policies that choose at random are the same in every run unless they are given another generator.
@@ -172,8 +175,6 @@ class Broker:
         if packet.version != V5 and self._is_too_quiet(packet):
             # MQTT 3 can't be told another one; Mosquitto refuses with the same code.
             raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the keep alive is too long, or none")
-        if len(packet.properties.user_properties) > limits.properties_max:
-            raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many user properties")
         if self.hub.store.is_failing and (packet.will is not None or asked_expiry(packet)):
             raise ProtocolError(ReasonCode.SERVER_UNAVAILABLE, "the store can't be written")
         if packet.will is not None:
@@ -182,8 +183,6 @@ class Broker:
             )
             if packet.will.topic.startswith("$SYS/"):
                 raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "a will below $SYS, which is the broker's own")
-            if len(packet.will.properties.user_properties) > limits.properties_max:
-                raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many user properties in the will")
             if packet.will.retain and not limits.retained_messages_max:
                 raise ProtocolError(ReasonCode.RETAIN_NOT_SUPPORTED, "retained messages are turned off")
 

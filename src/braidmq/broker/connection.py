@@ -5,7 +5,7 @@ packet may come in which state is the table HANDLERS; anything else is a protoco
 It asks its `Shell` for what only a transport can do, and never waits; while others take time it is parked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -88,6 +88,7 @@ class Connection(Lane):
         self._pings_with_status = False
         self._status_pace: Bucket | None = None
         self._pauses: set[Pause] = set()
+        self._unfinished: Iterator[None] | None = None  # what is left of a packet that makes much work
         self._is_read = True  # the shell reads, as far as we have told it
         self._timer: Timer | None = broker.timers.set(
             hub.now + hub.limits.connect_timeout_s, self._connect_timed_out
@@ -106,7 +107,17 @@ class Connection(Lane):
         handler = HANDLERS[self.state].get(kind)
         if handler is None:
             raise unexpected(kind)
-        handler(self, decode(first, body, self.version))
+        steps = handler(self, decode(first, body, self.version, self.broker.caps))
+        if steps is not None:
+            self._work_off(steps)
+
+    def _work_off(self, steps: Iterator[None]) -> None:
+        """Take the steps of a long piece of work; what is left when the time is up is done in later turns."""
+        for _ in steps:
+            if self.is_overtime():
+                self._unfinished = steps
+                self.is_parked = True  # what came behind waits
+                return
 
     def _first_packet(self, first: int, body: bytes) -> None:
         if first >> 4 != PacketType.CONNECT:
@@ -115,7 +126,7 @@ class Connection(Lane):
         # A CONNECT that can't be read is still answered in its own version, if that much can be read.
         self.speak(connect_answer_version(body))
         self.state = State.AUTHENTICATES
-        packet = decode(first, body, self.version)
+        packet = decode(first, body, self.version, self.broker.caps)
         assert isinstance(packet, Connect)
         self.client_id = packet.client_id or None
         self._speak_as_told(packet)
@@ -261,6 +272,7 @@ class Connection(Lane):
         if self._timer is not None:
             self._timer.cancel()
         self.admission.over()
+        self._unfinished = None
         self.drained()
         self.broker.closed(self, why, was_open=was_open)
 
@@ -318,8 +330,18 @@ class Connection(Lane):
         """Look at what was read while the connection was parked, unless it is parked for more."""
         if self.state is State.CLOSED or not self._pauses.isdisjoint(PARKED):
             return
-        self.go_on(self.hub.now)
-        self._read_on()
+        self.work_on()
+        try:
+            steps, self._unfinished = self._unfinished, None
+            self.is_parked = False
+            self._work_off(steps or iter(()))
+        except ProtocolError as error:
+            self.fail(error)
+        if self.is_parked:
+            self.take_a_rest()
+        else:
+            self.go_on(self.hub.now)
+            self._read_on()
 
     def _pause(self, reason: Pause) -> None:
         self._pauses.add(reason)
@@ -369,7 +391,7 @@ def shortened(detail: str) -> str:
 
 FIRST_BYTES: Final[dict[type, int]] = {Puback: 0x40, Pubrec: 0x50, Pubrel: 0x62, Pubcomp: 0x70}
 
-_Handler = Callable[[Any, Any], None]
+_Handler = Callable[[Any, Any], Iterator[None] | None]  # a long piece of work is given back in steps
 HANDLERS: Final[dict[State, dict[int, _Handler]]] = {
     State.AUTHENTICATES: {
         PacketType.AUTH: Connection._authenticate,

@@ -1,4 +1,5 @@
 from braidmq.store.encoding cimport Encoder
+from braidmq.timing.stopwatch cimport Stopwatch
 
 
 cdef enum Drop:
@@ -43,7 +44,10 @@ cdef class Hub:
     cdef public object message_audience     # the same, while somebody wants to know of single messages
     cdef public int watched                 # what they want to know of each; 0 while message_audience is None
 
+    cdef readonly Stopwatch stopwatch       # how long work takes
+
     # Limits that the hot path reads, as C values.
+    cdef double work_s_max
     cdef Py_ssize_t packet_bytes_max
     cdef Py_ssize_t topic_bytes_max
     cdef int topic_levels_max

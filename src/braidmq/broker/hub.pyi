@@ -7,6 +7,7 @@ from braidmq.limits import Limits
 from braidmq.messages.message import Message
 from braidmq.store import Store
 from braidmq.store.encoding import Encoder
+from braidmq.timing.stopwatch import Stopwatch
 
 DROP_NAMES: tuple[str, ...]
 
@@ -15,7 +16,7 @@ class Hub:
     audience: Audience | None
     message_audience: Audience | None
     watched: int
-    def __init__(self, limits: Limits, store: Store) -> None: ...
+    def __init__(self, limits: Limits, store: Store, stopwatch: Stopwatch | None = None) -> None: ...
     @property
     def limits(self) -> Limits: ...
     @property

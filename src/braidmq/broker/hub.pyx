@@ -12,6 +12,7 @@ from functools import partial
 from cpython.pyport cimport PY_SSIZE_T_MAX
 
 from braidmq.store.encoding cimport Encoder
+from braidmq.timing.stopwatch cimport Stopwatch
 
 DROP_NAMES = (
     "slow_subscriber",
@@ -33,8 +34,10 @@ def _nobody_waits():
 
 
 cdef class Hub:
-    def __init__(self, limits, store):
+    def __init__(self, limits, store, Stopwatch stopwatch=None):
         self.now = 0.0
+        self.stopwatch = stopwatch if stopwatch is not None else Stopwatch()
+        self.work_s_max = limits.work_ms_max / 1000
         self.limits = limits
         self.dirty = []
         self.held_outlets = []

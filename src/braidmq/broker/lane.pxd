@@ -25,13 +25,16 @@ cdef class Lane(Outlet):
     cdef Fanout run_fanout               # None while there are none
     cdef const unsigned char* run_topic  # of the last of them
     cdef Py_ssize_t run_topic_bytes
-    cdef int slow_packets_left           # that Python may handle before the others have their turn
+    cdef double works_until_s            # by the stopwatch; then the others have their turn
+    cdef int work_left                   # until the stopwatch is looked at again, in units of hardly anything
     cdef bint feeds_many                 # the last run went to many subscribers
     cdef Outlet filled                   # somebody whose output this connection has filled in this read
 
     cpdef object receive_buffer(self)
     cpdef int received(self, Py_ssize_t count, double now) except -1
     cdef Py_ssize_t parse(self, const unsigned char* data, Py_ssize_t size) except -1
+    cdef int begin_work(self) except -1
+    cdef int look_at_stopwatch(self) except -1
     cdef int dispatch(self, const unsigned char* frame, Py_ssize_t header_bytes, Py_ssize_t frame_bytes) except -1
     cdef bint extend_run(self, const unsigned char* frame, Py_ssize_t header_bytes, Py_ssize_t frame_bytes) except -1
     cdef int end_run(self) except -1

@@ -59,8 +59,11 @@ cdef enum:
 
     DOLLAR = 0x24
     RIGHTS_CACHED_MAX = 4096
-    # Packets handled in Python, some ten microseconds each, before other connections have their turn.
-    SLOW_PACKETS_AT_A_STRETCH = 64
+    # What is done between two looks at the stopwatch, and what of it some packets are. A packet that needs Python
+    # is all of it, and so is a topic that was never seen, whose subscribers and rights have to be found.
+    WORK_UNLOOKED = 64
+    PUBLISH_WORK = 16
+    ACKNOWLEDGEMENT_WORK = 4
 
 # One read buffer for the process: it is filled and emptied within one call of the event loop.
 cdef unsigned char _scratch[SCRATCH_BYTES]
@@ -163,6 +166,10 @@ cdef class Lane(Outlet):
         if self.partial.size():
             self.consume_partial()
 
+    def work_on(self):
+        """The others have had their turn, and this connection has its own."""
+        self.begin_work()
+
     def consume_partial(self):
         cdef Py_ssize_t size = self.partial.size()
         cdef Py_ssize_t consumed = self.take_in(self.partial.start(), size)
@@ -173,7 +180,7 @@ cdef class Lane(Outlet):
     cdef Py_ssize_t take_in(self, const unsigned char* data, Py_ssize_t size) except -1:
         cdef Py_ssize_t consumed = size
         cdef Outlet outlet
-        self.slow_packets_left = SLOW_PACKETS_AT_A_STRETCH
+        self.begin_work()
         try:
             try:
                 consumed = self.parse(data, size)
@@ -213,7 +220,25 @@ cdef class Lane(Outlet):
                 break
             self.dispatch(frame, 1 + used, frame_bytes)
             frame += frame_bytes
+            if self.work_left <= 0:
+                self.look_at_stopwatch()
         return frame - data
+
+    cdef int begin_work(self) except -1:
+        self.works_until_s = self.hub.stopwatch.read_s() + self.hub.work_s_max
+        self.work_left = WORK_UNLOOKED
+        return 0
+
+    cdef int look_at_stopwatch(self) except -1:
+        """Leave the rest for later if this connection has had its time."""
+        self.work_left = WORK_UNLOOKED
+        if self.hub.stopwatch.read_s() > self.works_until_s:
+            self.is_parked = True
+        return 0
+
+    def is_overtime(self):
+        """Whether this connection has had its time, and others should have theirs."""
+        return self.hub.stopwatch.read_s() > self.works_until_s
 
     cdef int dispatch(self, const unsigned char* frame, Py_ssize_t header_bytes, Py_ssize_t frame_bytes) except -1:
         cdef unsigned char first = frame[0]
@@ -229,8 +254,10 @@ cdef class Lane(Outlet):
             if first >> 4 == PUBLISH:
                 self.end_run()
                 self.hub.publish_bytes_received += frame_bytes
+                self.work_left -= PUBLISH_WORK
                 return self.publish_general(first, body, body_bytes)
             self.hub.others_received += 1
+            self.work_left -= ACKNOWLEDGEMENT_WORK
             if self.acknowledged(first, body, body_bytes):
                 return 0
             if first == PINGREQ and body_bytes == 0:
@@ -238,9 +265,7 @@ cdef class Lane(Outlet):
         else:
             self.hub.others_received += 1
         self.end_run()
-        self.slow_packets_left -= 1
-        if self.slow_packets_left == 0:
-            self.is_parked = True
+        self.work_left = 0
         self.handle(first, PyBytes_FromStringAndSize(<char*>body, body_bytes))
         return 0
 
@@ -294,6 +319,7 @@ cdef class Lane(Outlet):
         self.hub.publishes_received += self.run.count
         self.hub.publish_bytes_received += self.run.end - self.run.start
         self.feeds_many = len(self.run_fanout.targets) > WIDE_FANOUT
+        self.work_left -= 1 + <int>len(self.run_fanout.targets)
         run = Run.__new__(Run)
         run.frames = self.run
         run.is_v5 = self.is_v5
@@ -407,6 +433,7 @@ cdef class Lane(Outlet):
             return topic
         topic = PyBytes_FromStringAndSize(<char*>incoming.topic, incoming.topic_bytes)
         if topic not in self.router.routes:
+            self.work_left = 0
             self.check_topic(topic)
         if alias:
             if self.inbound_aliases is None:
@@ -441,6 +468,7 @@ cdef class Lane(Outlet):
         if allowed is None:
             if len(self.rights) >= RIGHTS_CACHED_MAX:
                 self.rights.clear()
+            self.work_left = 0
             allowed = self.rights[topic] = bool(self.may_publish(topic))
         if not allowed:
             self.hub.drop_message(DROP_NOT_AUTHORIZED, message, None)

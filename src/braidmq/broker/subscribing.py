@@ -1,5 +1,6 @@
 """SUBSCRIBE and UNSUBSCRIBE: each filter is judged by itself, and each gets its own reason code."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from braidmq.broker.events import Subscribed, SubscribeReceived, Unsubscribed
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 SHARED_PREFIX = "$share/"
 
 
-def subscribe(connection: "Connection", packet: Subscribe) -> None:
+def subscribe(connection: "Connection", packet: Subscribe) -> Iterator[None]:
+    """Add the subscriptions, answer, and send what is retained for them: a step for each filter."""
     audience = connection.hub.audience
     if audience is not None:
         wanted = tuple(request.filter for request in packet.subscriptions)
@@ -25,7 +27,7 @@ def subscribe(connection: "Connection", packet: Subscribe) -> None:
     identifiers = packet.properties.subscription_identifiers
     identifier = identifiers[0] if identifiers else 0
     reasons = []
-    added = []
+    added: dict[str, tuple[Subscription, bool]] = {}  # of filters that are named twice, the last
     for request in packet.subscriptions:
         try:
             subscription, is_new = _add(connection, request, identifier)
@@ -33,14 +35,17 @@ def subscribe(connection: "Connection", packet: Subscribe) -> None:
             reasons.append(error.reason)
         else:
             reasons.append(subscription.qos)
-            added.append((subscription, is_new))
+            was_new = added.get(request.filter, (None, False))[1]
+            added[request.filter] = subscription, is_new or was_new
+        yield
     connection.broker.answer(connection, Suback(packet.packet_id, tuple(reasons)))  # [MQTT-3.8.4-6]
     if audience is not None:
         client_id = connection.session.client_id
         for request, reason in zip(packet.subscriptions, reasons, strict=True):
             audience.tell(Subscribed(client_id=client_id, filter=request.filter, reason=reason))
-    for subscription, is_new in added:
+    for subscription, is_new in added.values():
         _send_retained(connection, subscription, is_new)
+        yield
 
 
 def _add(connection: "Connection", request: Request, identifier: int) -> tuple[Subscription, bool]:
@@ -92,9 +97,13 @@ def _send_retained(connection: "Connection", subscription: Subscription, is_new:
     connection.session.send_retained(messages, target, retained.is_current)
 
 
-def unsubscribe(connection: "Connection", packet: Unsubscribe) -> None:
-    reasons = tuple(_remove(connection, filter) for filter in packet.filters)
-    connection.broker.answer(connection, Unsuback(packet.packet_id, reasons))
+def unsubscribe(connection: "Connection", packet: Unsubscribe) -> Iterator[None]:
+    """Remove the subscriptions and answer: a step for each filter."""
+    reasons = []
+    for filter in packet.filters:
+        reasons.append(_remove(connection, filter))
+        yield
+    connection.broker.answer(connection, Unsuback(packet.packet_id, tuple(reasons)))
     if connection.hub.audience is not None:
         client_id = connection.session.client_id
         for filter, reason in zip(packet.filters, reasons, strict=True):

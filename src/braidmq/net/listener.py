@@ -14,6 +14,7 @@ from braidmq.config import Listener
 from braidmq.errors import ConfigError
 from braidmq.net.accepted import CertifiedLink, address_text, introduce
 from braidmq.net.accepting import AcceptingServer, Address
+from braidmq.net.keepalive import keep_alive
 from braidmq.net.proxy import HeaderError, read_client
 from braidmq.net.stream import LINGER_S, Link, Turn
 from braidmq.net.websocket import WebSocketProtocol
@@ -85,6 +86,7 @@ async def listen(
         server = await _open(turn, listener, context)
     except OSError as error:
         raise ConfigError(_explained(error, listener.host, listener.port)) from error
+    keep_alive(server.sockets)
     return server, [address_text(listening.getsockname()) for listening in server.sockets]
 
 

@@ -3,10 +3,13 @@ from collections.abc import Callable
 
 from braidmq.broker.broker import Broker
 from braidmq.broker.outlet import DirectWriter
+from braidmq.timing.stopwatch import Stopwatch
 
 LINGER_S: float
 
 def clock_s() -> float: ...
+
+class RunningStopwatch(Stopwatch): ...
 
 class Turn:
     def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None: ...

@@ -11,6 +11,7 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.lane cimport Lane
 from braidmq.broker.outlet cimport DirectWriter
+from braidmq.timing.stopwatch cimport Stopwatch
 from braidmq.wire.buffer cimport ByteBuffer
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -42,6 +43,13 @@ cdef enum:
 def clock_s():
     """Seconds on the monotonic clock: the one place where the broker's time is read."""
     return monotonic_s()
+
+
+cdef class RunningStopwatch(Stopwatch):
+    """The same clock, for who wants to know how long something has taken."""
+
+    cpdef double read_s(self):
+        return monotonic_s()
 
 
 cdef class Turn:

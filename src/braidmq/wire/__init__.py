@@ -1,5 +1,6 @@
 """MQTT bytes and the values they stand for, in versions 3.1, 3.1.1 and 5.0. Knows no broker and no socket."""
 
+from braidmq.wire.caps import Caps
 from braidmq.wire.decoding import decode
 from braidmq.wire.decoding_connect import connect_answer_version
 from braidmq.wire.encoding import encode
@@ -37,6 +38,7 @@ __all__ = [
     "WILL_OWNER",
     "Acknowledgement",
     "Auth",
+    "Caps",
     "Connack",
     "Connect",
     "Disconnect",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from braidmq.wire import packets
+from braidmq.wire.caps import GENEROUS, Caps
 from braidmq.wire.decoding_connect import decode_connect
 from braidmq.wire.fields import read_byte, read_packet_id, read_string
 from braidmq.wire.kinds import V5, V31, PacketType
@@ -29,16 +30,16 @@ _RESERVED_FLAGS: Final = {
 }
 
 
-def decode(first_byte: int, body: bytes, version: int) -> packets.Packet:
+def decode(first_byte: int, body: bytes, version: int, caps: Caps = GENEROUS) -> packets.Packet:
     """The packet with this first byte and body (what follows the remaining length), in a protocol level.
 
     CONNECT carries its own version, so `version` is ignored for it. Raises nothing but ProtocolError, with
-    the reason code that MQTT names for the fault.
+    the reason code that MQTT names for the fault; beyond the `caps` nothing is read.
     """
     decoder = _DECODERS.get(first_byte >> 4)
     if decoder is None:
         raise malformed(f"packet type {first_byte >> 4} is reserved")
-    return decoder(first_byte & 0x0F, body, version)
+    return decoder(first_byte & 0x0F, body, version, caps)
 
 
 def _check_flags(flags: int, kind: PacketType, version: int) -> None:
@@ -58,14 +59,14 @@ def _check_end(body: bytes, offset: int) -> None:
         raise malformed(f"{len(body) - offset} bytes are left over at the end of the packet")
 
 
-def _decode_connect(flags: int, body: bytes, version: int) -> packets.Connect:
+def _decode_connect(flags: int, body: bytes, version: int, caps: Caps) -> packets.Connect:
     _check_flags(flags, PacketType.CONNECT, version)
-    connect, offset = decode_connect(body)
+    connect, offset = decode_connect(body, caps)
     _check_end(body, offset)
     return connect
 
 
-def _decode_connack(flags: int, body: bytes, version: int) -> packets.Connack:
+def _decode_connack(flags: int, body: bytes, version: int, caps: Caps) -> packets.Connack:
     _check_flags(flags, PacketType.CONNACK, version)
     acknowledge_flags, offset = read_byte(body, 0)
     code, offset = read_byte(body, offset)
@@ -76,7 +77,7 @@ def _decode_connack(flags: int, body: bytes, version: int) -> packets.Connack:
     properties = NO_PROPERTIES
     if version == V5:
         reason = check_reason(code, PacketType.CONNACK)
-        properties, offset = decode_properties(body, offset, PacketType.CONNACK)
+        properties, offset = decode_properties(body, offset, PacketType.CONNACK, caps)
     else:
         reason = reason_of_return_code(code)
     _check_end(body, offset)
@@ -85,7 +86,7 @@ def _decode_connack(flags: int, body: bytes, version: int) -> packets.Connack:
     return packets.Connack(acknowledge_flags == 1, reason, properties)
 
 
-def _decode_publish(flags: int, body: bytes, version: int) -> packets.Publish:
+def _decode_publish(flags: int, body: bytes, version: int, caps: Caps) -> packets.Publish:
     qos = flags >> 1 & 3
     if qos == 3:
         raise malformed("PUBLISH has QoS 3")  # [MQTT-3.3.1-4]
@@ -98,7 +99,7 @@ def _decode_publish(flags: int, body: bytes, version: int) -> packets.Publish:
         packet_id, offset = read_packet_id(body, offset)
     properties = NO_PROPERTIES
     if version == V5:
-        properties, offset = decode_properties(body, offset, PacketType.PUBLISH)
+        properties, offset = decode_properties(body, offset, PacketType.PUBLISH, caps)
     if topic or properties.topic_alias is None:
         check_topic_name(topic, version)
     return packets.Publish(topic, body[offset:], qos, flags & _RETAIN != 0, dup, packet_id, properties)
@@ -106,8 +107,8 @@ def _decode_publish(flags: int, body: bytes, version: int) -> packets.Publish:
 
 def _acknowledgement_decoder(
     kind: PacketType, build: Callable[..., packets.Packet]
-) -> Callable[[int, bytes, int], packets.Packet]:
-    def decode_acknowledgement(flags: int, body: bytes, version: int) -> packets.Packet:
+) -> Callable[[int, bytes, int, Caps], packets.Packet]:
+    def decode_acknowledgement(flags: int, body: bytes, version: int, caps: Caps) -> packets.Packet:
         _check_flags(flags, kind, version)
         packet_id, offset = read_packet_id(body, 0)
         if offset == len(body):
@@ -118,21 +119,22 @@ def _acknowledgement_decoder(
         offset += 1
         if offset == len(body):
             return build(packet_id, reason)
-        properties, offset = decode_properties(body, offset, kind)
+        properties, offset = decode_properties(body, offset, kind, caps)
         _check_end(body, offset)
         return build(packet_id, reason, properties)
 
     return decode_acknowledgement
 
 
-def _decode_subscribe(flags: int, body: bytes, version: int) -> packets.Subscribe:
+def _decode_subscribe(flags: int, body: bytes, version: int, caps: Caps) -> packets.Subscribe:
     _check_flags(flags, PacketType.SUBSCRIBE, version)
     packet_id, offset = read_packet_id(body, 0)
     properties = NO_PROPERTIES
     if version == V5:
-        properties, offset = decode_properties(body, offset, PacketType.SUBSCRIBE)
-    subscriptions = []
+        properties, offset = decode_properties(body, offset, PacketType.SUBSCRIBE, caps)
+    subscriptions: list[packets.Subscription] = []
     while offset < len(body):
+        caps.check_filters(len(subscriptions))
         topic_filter, offset = read_string(body, offset)  # [MQTT-3.8.3-1]
         options, offset = read_byte(body, offset)
         subscriptions.append(_subscription(topic_filter, options, version))
@@ -149,12 +151,12 @@ def _subscription(topic_filter: str, options: int, version: int) -> packets.Subs
     )
 
 
-def _decode_suback(flags: int, body: bytes, version: int) -> packets.Suback:
+def _decode_suback(flags: int, body: bytes, version: int, caps: Caps) -> packets.Suback:
     _check_flags(flags, PacketType.SUBACK, version)
     packet_id, offset = read_packet_id(body, 0)
     properties = NO_PROPERTIES
     if version == V5:
-        properties, offset = decode_properties(body, offset, PacketType.SUBACK)
+        properties, offset = decode_properties(body, offset, PacketType.SUBACK, caps)
     reasons = tuple(body[offset:])
     if not reasons:
         raise violation("SUBACK without a reason")
@@ -166,14 +168,15 @@ def _decode_suback(flags: int, body: bytes, version: int) -> packets.Suback:
     return packets.Suback(packet_id, reasons, properties)
 
 
-def _decode_unsubscribe(flags: int, body: bytes, version: int) -> packets.Unsubscribe:
+def _decode_unsubscribe(flags: int, body: bytes, version: int, caps: Caps) -> packets.Unsubscribe:
     _check_flags(flags, PacketType.UNSUBSCRIBE, version)
     packet_id, offset = read_packet_id(body, 0)
     properties = NO_PROPERTIES
     if version == V5:
-        properties, offset = decode_properties(body, offset, PacketType.UNSUBSCRIBE)
-    filters = []
+        properties, offset = decode_properties(body, offset, PacketType.UNSUBSCRIBE, caps)
+    filters: list[str] = []
     while offset < len(body):
+        caps.check_filters(len(filters))
         topic_filter, offset = read_string(body, offset)  # [MQTT-3.10.3-1]
         check_filter(topic_filter, version)
         filters.append(topic_filter)
@@ -182,13 +185,13 @@ def _decode_unsubscribe(flags: int, body: bytes, version: int) -> packets.Unsubs
     return packets.Unsubscribe(packet_id, tuple(filters), properties)
 
 
-def _decode_unsuback(flags: int, body: bytes, version: int) -> packets.Unsuback:
+def _decode_unsuback(flags: int, body: bytes, version: int, caps: Caps) -> packets.Unsuback:
     _check_flags(flags, PacketType.UNSUBACK, version)
     packet_id, offset = read_packet_id(body, 0)
     if version != V5:
         _check_end(body, offset)
         return packets.Unsuback(packet_id)
-    properties, offset = decode_properties(body, offset, PacketType.UNSUBACK)
+    properties, offset = decode_properties(body, offset, PacketType.UNSUBACK, caps)
     reasons = tuple(body[offset:])
     if not reasons:
         raise violation("UNSUBACK without a reason")
@@ -197,19 +200,19 @@ def _decode_unsuback(flags: int, body: bytes, version: int) -> packets.Unsuback:
     return packets.Unsuback(packet_id, reasons, properties)
 
 
-def _decode_pingreq(flags: int, body: bytes, version: int) -> packets.Pingreq:
+def _decode_pingreq(flags: int, body: bytes, version: int, caps: Caps) -> packets.Pingreq:
     _check_flags(flags, PacketType.PINGREQ, version)
     _check_end(body, 0)
     return packets.Pingreq()
 
 
-def _decode_pingresp(flags: int, body: bytes, version: int) -> packets.Pingresp:
+def _decode_pingresp(flags: int, body: bytes, version: int, caps: Caps) -> packets.Pingresp:
     _check_flags(flags, PacketType.PINGRESP, version)
     _check_end(body, 0)
     return packets.Pingresp()
 
 
-def _decode_disconnect(flags: int, body: bytes, version: int) -> packets.Disconnect:
+def _decode_disconnect(flags: int, body: bytes, version: int, caps: Caps) -> packets.Disconnect:
     _check_flags(flags, PacketType.DISCONNECT, version)
     if version != V5:
         _check_end(body, 0)
@@ -218,26 +221,26 @@ def _decode_disconnect(flags: int, body: bytes, version: int) -> packets.Disconn
     reason = check_reason(body[0], PacketType.DISCONNECT)
     if len(body) == 1:
         return packets.Disconnect(reason)
-    properties, offset = decode_properties(body, 1, PacketType.DISCONNECT)
+    properties, offset = decode_properties(body, 1, PacketType.DISCONNECT, caps)
     _check_end(body, offset)
     return packets.Disconnect(reason, properties)
 
 
-def _decode_auth(flags: int, body: bytes, version: int) -> packets.Auth:
+def _decode_auth(flags: int, body: bytes, version: int, caps: Caps) -> packets.Auth:
     if version != V5:
         raise malformed("packet type 15 is reserved before MQTT 5")
     _check_flags(flags, PacketType.AUTH, version)
     if not body:
         return packets.Auth()
     reason = check_reason(body[0], PacketType.AUTH)
-    properties, offset = decode_properties(body, 1, PacketType.AUTH)
+    properties, offset = decode_properties(body, 1, PacketType.AUTH, caps)
     _check_end(body, offset)
     if reason and properties.authentication_method is None:
         raise violation("AUTH without an authentication method")
     return packets.Auth(reason, properties)
 
 
-_DECODERS: Final[dict[int, Callable[[int, bytes, int], packets.Packet]]] = {
+_DECODERS: Final[dict[int, Callable[[int, bytes, int, Caps], packets.Packet]]] = {
     PacketType.CONNECT: _decode_connect,
     PacketType.CONNACK: _decode_connack,
     PacketType.PUBLISH: _decode_publish,

@@ -3,6 +3,7 @@
 from typing import Final
 
 from braidmq.errors import ProtocolError
+from braidmq.wire.caps import Caps
 from braidmq.wire.fields import read_binary, read_byte, read_string, read_u16
 from braidmq.wire.kinds import V5, V31, V311, WILL_OWNER, PacketType
 from braidmq.wire.packets import Connect, Will
@@ -38,7 +39,7 @@ def connect_answer_version(body: bytes) -> int:
     return V5 if name == PROTOCOL_NAMES[V5] and level == V5 else V311
 
 
-def decode_connect(body: bytes) -> tuple[Connect, int]:
+def decode_connect(body: bytes, caps: Caps) -> tuple[Connect, int]:
     """The packet, and how many bytes of the body it used."""
     version, offset = _read_version(body)
     flags, offset = read_byte(body, offset)
@@ -46,11 +47,11 @@ def decode_connect(body: bytes) -> tuple[Connect, int]:
     keep_alive_s, offset = read_u16(body, offset)
     properties = NO_PROPERTIES
     if version == V5:
-        properties, offset = decode_properties(body, offset, PacketType.CONNECT)
+        properties, offset = decode_properties(body, offset, PacketType.CONNECT, caps)
     client_id, offset = read_string(body, offset)  # [MQTT-3.1.3-1] [MQTT-3.1.3-3] [MQTT-3.1.3-4]
     will = None
     if flags & WILL:  # [MQTT-3.1.2-9]
-        will, offset = _read_will(body, offset, flags, version)
+        will, offset = _read_will(body, offset, flags, version, caps)
     username = password = None
     if flags & USERNAME and not _missing(body, offset, version):  # [MQTT-3.1.2-17]
         username, offset = read_string(body, offset)  # [MQTT-3.1.3-12]
@@ -87,10 +88,10 @@ def _missing(body: bytes, offset: int, version: int) -> bool:
     return version == V31 and offset == len(body)
 
 
-def _read_will(body: bytes, offset: int, flags: int, version: int) -> tuple[Will, int]:
+def _read_will(body: bytes, offset: int, flags: int, version: int, caps: Caps) -> tuple[Will, int]:
     properties = NO_PROPERTIES
     if version == V5:
-        properties, offset = decode_properties(body, offset, WILL_OWNER)
+        properties, offset = decode_properties(body, offset, WILL_OWNER, caps)
     topic, offset = read_string(body, offset)  # [MQTT-3.1.3-11]
     check_topic_name(topic, version)
     payload, offset = read_binary(body, offset)

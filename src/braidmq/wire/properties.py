@@ -11,6 +11,7 @@ import msgspec
 
 from braidmq.errors import ProtocolError
 from braidmq.wire import fields
+from braidmq.wire.caps import GENEROUS, Caps
 from braidmq.wire.kinds import WILL_OWNER, PacketType
 from braidmq.wire.reasons import ReasonCode, malformed, violation
 
@@ -194,7 +195,7 @@ def _writable(field: str) -> _Writable:
 _WRITABLE: Final = tuple(_writable(field) for field in Properties.__struct_fields__)
 
 
-def decode_properties(body: bytes, offset: int, owner: int) -> tuple[Properties, int]:
+def decode_properties(body: bytes, offset: int, owner: int, caps: Caps = GENEROUS) -> tuple[Properties, int]:
     """Read a property block that starts with its length at `offset`; give it and the offset after it.
 
     `owner` is the packet type that carries the block, or WILL_OWNER for the will inside a CONNECT.
@@ -205,10 +206,10 @@ def decode_properties(body: bytes, offset: int, owner: int) -> tuple[Properties,
     end = start + length
     if end > len(body):
         raise fields.truncated()
-    return _decode_block(body[start:end], owner), end
+    return _decode_block(body[start:end], owner, caps), end
 
 
-def _decode_block(block: bytes, owner: int) -> Properties:
+def _decode_block(block: bytes, owner: int, caps: Caps) -> Properties:
     readable = _READABLE_BY[owner]
     values: dict[str, Any] = {}
     offset = 0
@@ -223,7 +224,9 @@ def _decode_block(block: bytes, owner: int) -> Properties:
         if check is not None:
             check(value)
         if repeatable:
-            values.setdefault(field, []).append(value)  # [MQTT-3.3.2-18]: in the order given
+            given = values.setdefault(field, [])
+            caps.check_properties(len(given))
+            given.append(value)  # [MQTT-3.3.2-18]: in the order given
         else:
             values[field] = value
     return _finish(values)

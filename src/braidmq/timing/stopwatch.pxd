@@ -1,0 +1,2 @@
+cdef class Stopwatch:
+    cpdef double read_s(self)
