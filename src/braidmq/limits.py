@@ -64,9 +64,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # Getting in.
     connections_max: Annotated[int, _bound(
         1, None,
-        "The most connections at a time. At up to 8 KiB an idle connection the default is half a GiB; the "
-        "operating system's limit of open files applies as well.",
+        "The most clients connected at a time; the next are told 0x89. At up to 8 KiB an idle connection the "
+        "default is half a GiB. If the operating system grants fewer open files, with some kept back for "
+        "the store, that many connections are accepted, and a line at the start says so.",
     )] = 65_536
+    connecting_max: Annotated[int, _bound(
+        1, None,
+        "The most connections at a time whose CONNECT isn't answered yet, PROXY headers and TLS handshakes "
+        "included. Whoever means it is through in some round trips; beyond this the oldest is closed, so "
+        "that connections which only hold a place can't keep others out. This times connect_bytes_max is "
+        "what half-sent CONNECTs can cost.",
+    )] = 4_096
     connect_bytes_max: Annotated[int, _bound(
         64, PACKET_BYTES_CEILING,
         "The most bytes read from a connection before its CONNECT is complete: what a stranger can make the "

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import resource
 import secrets
 import signal
 import time
@@ -27,6 +26,7 @@ from braidmq.broker.system_topics import SystemTopics
 from braidmq.config import Config, StoreConfig, refuse_contradictions
 from braidmq.errors import ConfigError
 from braidmq.net.aside import Aside
+from braidmq.net.files import files_granted, raise_file_limit, shortage, sockets_within
 from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
 from braidmq.net.memory import memory_use
@@ -64,7 +64,7 @@ async def _serve(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    _raise_file_limit()
+    raise_file_limit()
     effective = Effective(config)
     make_observers = observer_makers(config.observers)
     gate = make_gate(config)  # before the store is touched: a doubtful file changes nothing
@@ -76,6 +76,7 @@ async def _serve(
     SystemTopics(broker, clock_s(), memory_use)
     _tame_garbage_collector()
     turn = Turn(broker, loop)
+    _mind_files(broker)
     broker.run_aside = aside = Aside(turn, loop)
     reload = partial(_reload, effective, read_again, turn)
     loop.add_signal_handler(signal.SIGHUP, _reload_or_tell, reload)
@@ -249,8 +250,9 @@ def _tame_garbage_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def _raise_file_limit() -> None:
-    """Each connection is an open file: use all that the system grants."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def _mind_files(broker: Broker) -> None:
+    """Each connection is an open file: accept no more than the system grants, and say so if that is few."""
+    files = files_granted()
+    broker.sockets_max = sockets_within(files, broker.sockets_max)
+    if warning := shortage(files, broker.limits.connections_max):
+        log.warning("fewer connections", why=warning)

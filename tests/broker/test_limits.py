@@ -77,8 +77,41 @@ def test_a_small_route_cache_costs_time_and_never_a_message(cache_max: int) -> N
 def test_who_comes_when_all_seats_are_taken_is_told_and_counted() -> None:
     world = World(connections_max=1)
     world.connect("first")
-    assert not world.broker.has_room()
     late = world.open()
     late.send(Connect("late"))
     assert late.expect(Connack).reason == 0x89
-    assert world.broker.refused_connections == 2
+    assert world.broker.refused_connections == 1
+
+
+def test_connections_that_say_nothing_take_no_seat() -> None:
+    world = World(connections_max=1)
+    for _ in range(3):
+        world.open()
+    world.connect("in")
+
+
+def test_the_oldest_that_is_not_in_yet_gives_way_to_newer_ones() -> None:
+    world = World(connecting_max=2)
+    world.connect("in")
+    silent, slow, quick = world.open(), world.open(), world.open()
+    assert (silent.is_closed, slow.is_closed, quick.is_closed) == (True, False, False)
+    quick.send(Connect("quick"))
+    assert quick.expect(Connack).reason == 0
+    assert not world.open().is_closed
+    assert not slow.is_closed
+    slow.vanish()
+    assert len(world.broker.newcomers) == 1
+    assert world.broker.newcomers.pushed_out == 1
+
+
+def test_there_are_no_more_sockets_than_the_system_grants() -> None:
+    world = World()
+    world.broker.sockets_max = 2
+    first, second = world.connect("first"), world.connect("second")
+    late = world.open()
+    late.send(Connect("late"))
+    world.run_deferred()
+    assert late.is_closed
+    assert late.read() == []
+    assert [first.is_closed, second.is_closed] == [False, False]
+    assert world.broker.refused_connections == 1

@@ -108,6 +108,7 @@ class Metrics:
             ("connections_opened", "Network connections that came to be", broker.opened),
             ("connects", "CONNECT packets that could be read", broker.connects_received),
             ("connections_refused", "Closed because of connections_max", broker.refused_connections),
+            ("connecting_refused", "Closed because of connecting_max", broker.newcomers.pushed_out),
             ("addresses_refused", "Closed because of address_connects_per_s_max", broker.refused_addresses),
             ("logins_refused", "Told to come again because of logins_waiting_max", broker.refused_logins),
             ("quota_pauses", "Times that a client which sent too fast was made to wait", broker.quota_pauses),
@@ -156,7 +157,7 @@ class Metrics:
         for name, what, value in (
             ("uptime_seconds", "Time since the start", self._desk.health().uptime_s),
             ("connections", "Network connections, also before CONNECT", len(broker.connections)),
-            ("tls_handshakes", "Connections whose TLS handshake isn't over", broker.handshakes),
+            ("tls_handshakes", "Sockets whose PROXY header or TLS handshake isn't over", broker.handshakes),
             ("clients_connected", "Sessions whose client is connected", census.connected),
             ("sessions", "Sessions, also of clients that are away", census.sessions),
             ("subscriptions", "Subscriptions of all sessions", census.subscriptions),

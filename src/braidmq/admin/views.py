@@ -138,7 +138,7 @@ def readiness(broker: Broker) -> Readiness:
     reasons = []
     if broker.hub.store.is_failing:
         reasons.append("the store can't be written: QoS 1 and 2 are refused")
-    if len(broker.connections) >= broker.limits.connections_max:
+    if broker.is_full:
         reasons.append("there are as many connections as connections_max allows")
     return Readiness(not reasons, reasons)
 

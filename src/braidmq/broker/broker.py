@@ -24,6 +24,7 @@ from braidmq.broker.events import (
     WillSent,
 )
 from braidmq.broker.hub import Hub
+from braidmq.broker.newcomers import Newcomers
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.paging import Pager
 from braidmq.broker.quotas import AddressRates, MeteredConnection
@@ -88,6 +89,7 @@ class Broker:
         self.retained = RetainedMessages(self.hub)
         self.sessions: dict[str, Session] = {}
         self.connections: set[Connection] = set()
+        self._seated: set[Connection] = set()  # those of them that have a session
         # Where a decision that takes long is made; None: in the next turn, which is good enough for tests.
         self.run_aside: Aside | None = None
         # Who else may have a client's session, and is asked before it is used here; None: nobody.
@@ -96,7 +98,10 @@ class Broker:
         self._make_client_id = make_client_id
         self._on_closed = on_closed
         self._watched_outlets: set[Outlet] = set()
-        self.handshakes = 0  # connections whose TLS handshake isn't over, kept up to date by the shell
+        self.handshakes = 0  # sockets whose PROXY header or TLS handshake isn't over, counted by the shell
+        self.newcomers = Newcomers(limits.connecting_max)
+        # How many sockets there may be at all; the shell lowers it if the system grants fewer.
+        self.sockets_max = limits.connections_max + limits.connecting_max
         self.opened = 0  # connections that came to be, with their handshake over
         self.connects_received = 0
         self.sessions_expired = 0
@@ -119,19 +124,26 @@ class Broker:
         connection = self._connection_kind(self.hub, self.router, self, shell, peer)
         connection.takes_fast_lane = not self.audience.needs_every_message
         self.connections.add(connection)
+        self.newcomers.add(connection)
         self.opened += 1
+        if not self.has_room():
+            self._turn_away(connection, "there are no more sockets")
         if self._address_rates is not None and not self._address_rates.admits(peer, now):
             self.refused_addresses += 1
-            connection.is_finished = True  # what it sends isn't looked at
-            shell.defer(lambda: connection.close("too many connections from its address"))
+            self._turn_away(connection, "too many connections from its address")
         return connection
 
     def has_room(self) -> bool:
-        """Whether one more connection is within connections_max; asked before a TLS handshake begins."""
-        if len(self.connections) + self.handshakes < self.limits.connections_max:
+        """Whether there may be as many sockets as there are now."""
+        if len(self.connections) + self.handshakes <= self.sockets_max:
             return True
         self.refused_connections += 1
         return False
+
+    def _turn_away(self, connection: Connection, why: str) -> None:
+        """Close it without a word, as soon as its transport is complete."""
+        connection.is_finished = True  # what it sends isn't looked at
+        connection.shell.defer(lambda: connection.close(why))
 
     def advance(self, now: float) -> None:
         """Let happen what is due by `now`."""
@@ -164,9 +176,7 @@ class Broker:
         """Raise ProtocolError if the CONNECT asks for what nobody can have here."""
         limits = self.limits
         self.connects_received += 1
-        if len(self.connections) > limits.connections_max:
-            self.refused_connections += 1
-            raise ProtocolError(ReasonCode.SERVER_BUSY, "too many connections")
+        self._check_seats()
         if len(packet.client_id.encode()) > limits.client_id_bytes_max:
             raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is too long")
         needs_client_id = packet.version == V31 or (packet.version == V311 and not packet.clean_start)
@@ -185,6 +195,16 @@ class Broker:
                 raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "a will below $SYS, which is the broker's own")
             if packet.will.retain and not limits.retained_messages_max:
                 raise ProtocolError(ReasonCode.RETAIN_NOT_SUPPORTED, "retained messages are turned off")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many clients are connected as may be."""
+        return len(self._seated) >= self.limits.connections_max
+
+    def _check_seats(self) -> None:
+        if self.is_full:
+            self.refused_connections += 1
+            raise ProtocolError(ReasonCode.SERVER_BUSY, "too many connections")
 
     def prepare(
         self, connection: Connection, packet: Connect, authentication_data: bytes | None
@@ -206,6 +226,8 @@ class Broker:
         assert client_id is not None
         session, is_resumed = self._session_for(client_id, packet, connection)
         connection.session = session
+        self.newcomers.settle(connection)
+        self._seated.add(connection)
         self._adopt_wishes(session, packet)
         properties = self._connack_properties(packet, client_id, authentication_data)
         if are_wanted(packet):
@@ -241,6 +263,7 @@ class Broker:
         if session is not None and packet.clean_start:  # [MQTT-3.1.2-4]
             self.end_session(session, "replaced")
             session = None
+        self._check_seats()  # again: others may have been let in while this one was judged
         if session is not None:
             self._resume(session)
             recheck(self, session)
@@ -327,6 +350,8 @@ class Broker:
     def closed(self, connection: Connection, why: str, *, was_open: bool) -> None:
         """A connection is over; its session may live on."""
         self.connections.discard(connection)
+        self.newcomers.settle(connection)
+        self._seated.discard(connection)
         self._watched_outlets.discard(connection)
         session = connection.session
         if was_open and self.hub.audience is not None:

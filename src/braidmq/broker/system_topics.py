@@ -172,6 +172,7 @@ class SystemTopics:
         yield "bytes/sent", counts["bytes_sent"]
         yield "quotas/pauses", broker.quota_pauses
         yield "quotas/refused addresses", broker.refused_addresses
+        yield "quotas/refused connecting", broker.newcomers.pushed_out
         yield "quotas/refused connections", broker.refused_connections
         yield "quotas/refused logins", broker.refused_logins
 

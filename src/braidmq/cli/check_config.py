@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from braidmq.config import Config, load_config, located, without_secrets
 from braidmq.errors import ConfigError
+from braidmq.net.files import files_granted, shortage
 
 FileArgument = Annotated[Path, Parameter(metavar="FILE.toml", help="The file to check.")]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative=(), help="Print all settings, as JSON.")]
@@ -29,6 +30,8 @@ def check_config(file: FileArgument, /, *, as_json: JsonFlag = False, as_toml: T
     except ConfigError as error:
         print(f"braidmq: {located(error, file)}", file=sys.stderr)
         return 1
+    if warning := shortage(files_granted(), config.limits.connections_max):
+        print(f"braidmq: warning: {warning}", file=sys.stderr)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(without_secrets(config))).decode())
     elif as_toml:

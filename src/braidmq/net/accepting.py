@@ -1,8 +1,7 @@
 """A listener that accepts by itself: where something has to happen before a connection is one.
 
 asyncio's own server tells nobody about connections whose TLS handshake is under way or has failed, and reads
-before a PROXY header could be. Here each accepted socket is a task until it is introduced, and their number
-is bounded.
+before a PROXY header could be. Here each accepted socket is a task until it is introduced.
 """
 
 import asyncio
@@ -22,19 +21,16 @@ Address = tuple[str, int]
 class AcceptingServer:
     """Looks like asyncio's server to those who stop it.
 
-    `introduce` makes a connection of each accepted socket, or closes it. At most `waiting_max` are being
-    introduced at a time; the next are closed.
+    `introduce` makes a connection of each accepted socket, or closes it, and bounds how many there are.
     """
 
     def __init__(
         self,
         listening: list[socket.socket],
         introduce: Callable[[socket.socket, Address], Awaitable[None]],
-        waiting_max: int,
     ) -> None:
         self.sockets = listening
         self._introduce = introduce
-        self._waiting_max = waiting_max
         self._waiting: set[asyncio.Future[None]] = set()
         self._accepting = [asyncio.ensure_future(self._accept(each)) for each in listening]
 
@@ -56,9 +52,6 @@ class AcceptingServer:
                 # Out of files, most likely: some may be free soon.
                 log.warning("can't accept a connection", why=str(error))
                 await asyncio.sleep(ACCEPT_PAUSE_S)
-                continue
-            if len(self._waiting) >= self._waiting_max:
-                accepted.close()
                 continue
             accepted.setblocking(False)
             task = asyncio.ensure_future(self._introduce(accepted, peer[:2]))

@@ -22,7 +22,6 @@ from braidmq.net.websocket import WebSocketProtocol
 log = structlog.get_logger("braidmq.net")
 
 BACKLOG = 4096
-WAITING_MAX = 16_384  # sockets whose PROXY header or TLS handshake isn't complete
 
 
 class Listening(Protocol):
@@ -98,7 +97,18 @@ async def _open(
     if context is None and not listener.proxy_protocol:
         return await loop.create_server(lambda: make(None), listener.host, listener.port, backlog=BACKLOG)
     porch = Porch(turn.broker, make, context, reads_header=listener.proxy_protocol)
-    return AcceptingServer(await _bound_sockets(listener), porch.introduce, WAITING_MAX)
+    return AcceptingServer(await _bound_sockets(listener), porch.introduce)
+
+
+class _Arrival:
+    """A socket on the porch; it gives way by ending its task."""
+
+    def __init__(self, task: "asyncio.Task[None] | None") -> None:
+        self._task = task
+
+    def close(self, why: str) -> None:
+        if self._task is not None:
+            self._task.cancel(why)
 
 
 class Porch:
@@ -117,23 +127,25 @@ class Porch:
             self._tls = {"ssl": context, **times}
 
     async def introduce(self, accepted: socket.socket, peer: Address) -> None:
+        arrival = _Arrival(asyncio.current_task())
+        self._broker.handshakes += 1
+        self._broker.newcomers.add(arrival)
         try:
+            if not self._broker.has_room():
+                raise OSError("there are no more sockets")
             if self._reads_header:
                 peer = await read_client(accepted, self._timeout_s) or peer
-            if self._tls and not self._broker.has_room():
-                raise OSError("there are as many connections as connections_max allows")
             await self._connect(accepted, address_text(peer))
         except (HeaderError, OSError, TimeoutError, asyncio.CancelledError) as error:
             accepted.close()
             log.debug("refused before CONNECT", peer=peer, why=str(error))
+        finally:
+            self._broker.handshakes -= 1
+            self._broker.newcomers.settle(arrival)
 
     async def _connect(self, accepted: socket.socket, peer: str) -> None:
         loop = asyncio.get_running_loop()
-        self._broker.handshakes += 1
-        try:
-            await loop.connect_accepted_socket(lambda: self._make(peer), accepted, **self._tls)
-        finally:
-            self._broker.handshakes -= 1
+        await loop.connect_accepted_socket(lambda: self._make(peer), accepted, **self._tls)
 
 
 async def _bound_sockets(listener: Listener) -> list[socket.socket]:

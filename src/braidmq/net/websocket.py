@@ -3,8 +3,9 @@
 `websockets` does the protocol, without any I/O of its own; this module moves bytes. To its Link it is the
 transport. MQTT packets needn't be aligned with frames [MQTT-6.0.0-2], so payloads are just bytes in a row.
 
-While the connection does not want to read, what was read already is kept: at most one read of the event loop
-and one message of `packet_bytes_max`.
+While the connection does not want to read, or the client doesn't read what it is sent, what was read already
+is kept, at most one read of the event loop and one message of `packet_bytes_max`, and no more is read. A
+frame costs the same whether it holds a packet or nothing, so only so many are looked at in one turn.
 """
 
 import asyncio
@@ -31,6 +32,11 @@ SUBPROTOCOLS: Final = (SUBPROTOCOL, Subprotocol("mqttv3.1"))
 DATA_OPCODES: Final = (Opcode.BINARY, Opcode.CONT)
 
 HANDSHAKE_BYTES_MAX: Final = 256 * 1024  # the HTTP request, and what may come behind CONNECT in one read
+
+SLICE_BYTES: Final = 4 * 1024  # what is looked at before the frames in it are counted
+FRAMES_A_TURN_MAX: Final = 256  # some milliseconds of work
+# What waits in the transport before nothing more is read: more than a Link hands over, which minds by itself.
+WAITING_BYTES_MAX: Final = 128 * 1024
 
 _silent = logging.getLogger("braidmq.websocket")
 _silent.setLevel(logging.CRITICAL)
@@ -73,9 +79,13 @@ class WebSocketProtocol(asyncio.Protocol):
             subprotocols=SUBPROTOCOLS, max_size=limits.packet_bytes_max, logger=_silent
         )
         self._loop = asyncio.get_running_loop()
-        self._unread: deque[memoryview] = deque()
-        self._is_paused = False
-        self._is_delivering = False
+        self._input: deque[memoryview] = deque()  # frames as they came
+        self._unread: deque[memoryview] = deque()  # what was in them
+        self._is_paused = False  # by the link
+        self._is_resting = False  # it has made much work: the others come first
+        self._is_stuffed = False  # the client does not read what it is sent
+        self._is_at_work = False
+        self._is_reading = True
         self._is_over = False
         self._is_answered = False  # by the broker: a stranger may send less
 
@@ -93,14 +103,8 @@ class WebSocketProtocol(asyncio.Protocol):
             if self._bytes_of_strangers_left < 0:
                 self._shut()
                 return
-        self._frames.receive_data(data)
-        for event in self._frames.events_received():
-            if isinstance(event, Request):
-                self._answer(event)
-            elif isinstance(event, Frame):
-                self._take(event)
-        self._write_frames()
-        self._deliver()
+        self._input.append(memoryview(data))
+        self._work()
 
     def eof_received(self) -> bool:
         return False
@@ -109,15 +113,72 @@ class WebSocketProtocol(asyncio.Protocol):
         """The link asks how much is held."""
 
     def resume_writing(self) -> None:
-        if not self._is_over:
-            self._link.resume_writing()
+        if self._is_over:
+            return
+        self._is_stuffed = False
+        self._link.resume_writing()
+        self._work()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_over = True
+        self._input.clear()
         self._unread.clear()
         self._link.lost(exc)
 
     # ---- frames --------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Look at what was read, and give the link what is in it, for as long as all want to go on."""
+        if self._is_at_work:
+            return
+        self._is_at_work = True
+        try:
+            frames = 0
+            while self._may_go_on() and (self._unread or self._input):
+                if self._unread:
+                    self._deliver_part(self._unread.popleft())
+                elif frames < FRAMES_A_TURN_MAX:
+                    frames += self._look_at(self._next_slice())
+                else:
+                    self._is_resting = True
+                    self._loop.call_soon(self._rested)
+        finally:
+            self._is_at_work = False
+        self._read_or_not()
+
+    def _may_go_on(self) -> bool:
+        return not (self._is_paused or self._is_resting or self._is_stuffed or self._is_over)
+
+    def _rested(self) -> None:
+        self._is_resting = False
+        self._work()
+
+    def _read_or_not(self) -> None:
+        if self._is_over or self._is_reading == self._may_go_on():
+            return
+        self._is_reading = not self._is_reading
+        if self._is_reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _next_slice(self) -> memoryview:
+        data = self._input.popleft()
+        if len(data) > SLICE_BYTES:
+            self._input.appendleft(data[SLICE_BYTES:])
+        return data[:SLICE_BYTES]
+
+    def _look_at(self, data: memoryview) -> int:
+        """How many frames were in it."""
+        self._frames.receive_data(bytes(data))
+        events = self._frames.events_received()
+        for event in events:
+            if isinstance(event, Request):
+                self._answer(event)
+            elif isinstance(event, Frame):
+                self._take(event)
+        self._write_frames()
+        return len(events)
 
     def _answer(self, request: Request) -> None:
         if request.path.partition("?")[0] != PATH:
@@ -137,27 +198,17 @@ class WebSocketProtocol(asyncio.Protocol):
             self._frames.fail(CloseCode.UNSUPPORTED_DATA, "MQTT packets come in binary frames")
 
     def _write_frames(self) -> None:
-        for data in self._frames.data_to_send():
-            if data:
-                self._transport.write(data)
-            else:  # the library's sign for the end
-                self._shut()
+        parts = self._frames.data_to_send()
+        if data := b"".join(parts):
+            self._transport.write(data)
+            self._is_stuffed = self._transport.get_write_buffer_size() > WAITING_BYTES_MAX
+        if b"" in parts:  # the library's sign for the end
+            self._shut()
 
     def _shut(self) -> None:
         self._is_over = True
         self._transport.close()
         self._loop.call_later(LINGER_S, self._transport.abort)
-
-    def _deliver(self) -> None:
-        """Give the link what was read, for as long as it wants to read."""
-        if self._is_delivering:
-            return
-        self._is_delivering = True
-        try:
-            while self._unread and not self._is_paused and not self._is_over:
-                self._deliver_part(self._unread.popleft())
-        finally:
-            self._is_delivering = False
 
     def _deliver_part(self, data: memoryview) -> None:
         buffer = self._link.get_buffer(-1)
@@ -195,10 +246,8 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         self._is_paused = True
-        self._transport.pause_reading()
+        self._read_or_not()
 
     def resume_reading(self) -> None:
         self._is_paused = False
-        if not self._is_over:
-            self._transport.resume_reading()
-            self._loop.call_soon(self._deliver)
+        self._loop.call_soon(self._work)
