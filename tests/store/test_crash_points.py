@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from braidmq.messages.message import Message
 from braidmq.store import records
-from braidmq.store.log import numbers_in, path_of
+from braidmq.store.log import HEADER, numbers_in, path_of
 from braidmq.store.records import Record
 from braidmq.store.state import State
 from tests.store.keeper import Keeper, image, plain_state
@@ -169,7 +169,7 @@ def cut_newest(after: Path, before: Path, share: float) -> None:
     """Take back a share of what was written last, as if the crash had come in the middle of it."""
     newest = path_of(after, numbers_in(after)[-1])
     earlier = before / newest.name
-    least = earlier.stat().st_size if earlier.exists() else 0
+    least = earlier.stat().st_size if earlier.exists() else HEADER.size  # the manifest names it by then
     if numbers_in(after)[:1] == numbers_in(before)[:1]:  # no checkpoint has removed what this one needs
         written = newest.stat().st_size - least
         os.truncate(newest, least + round(written * share))
@@ -187,11 +187,12 @@ def test_a_log_cut_at_any_byte_is_a_beginning_of_what_was_written(
         for turn in played:
             keeper.keep(turn)
             sizes.append(path_of(directory, 1).stat().st_size)
+        crashed = image(directory, directory / "crashed")
         keeper.close()
-        cut = data.draw(st.integers(0, sizes[-1]))
-        os.truncate(path_of(directory, 1), cut)
+        cut = data.draw(st.integers(HEADER.size, sizes[-1]))
+        os.truncate(path_of(crashed, 1), cut)
         whole = sum(size <= cut for size in sizes)
-        assert found_in(directory) == plain_state(replayed(played[:whole]))
+        assert found_in(crashed) == plain_state(replayed(played[:whole]))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

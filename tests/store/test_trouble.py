@@ -29,6 +29,9 @@ def test_a_directory_in_use_is_refused_with_its_user(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
     with pytest.raises(StoreError, match=rf"{tmp_path}/lock: another broker \(process {os.getpid()}\)"):
         Keeper(tmp_path)
+    (tmp_path / "lock").unlink()
+    with pytest.raises(StoreError, match="another broker"):  # the directory is locked, whatever is in it
+        Keeper(tmp_path)
     keeper.close()
     Keeper(tmp_path).close()
 

@@ -19,7 +19,8 @@ from braidmq.store.decoding import Decoder
 from braidmq.store.directory import DataDirectory
 from braidmq.store.encoding import Encoder
 from braidmq.store.loading import Loader
-from braidmq.store.log import FRAME, HEADER
+from braidmq.store.log import HEADER, MARK_BYTES, NUMBERS
+from braidmq.store.manifest import Manifest
 from braidmq.store.pages import PageFiles
 from braidmq.store.records import CHECKPOINTED, Record
 from braidmq.store.state import State
@@ -29,6 +30,7 @@ MIB: Final = 1024 * 1024
 FILE_BYTES: Final = 64 * MIB  # a new file begins when one has grown over this
 SLICE_BYTES: Final = 64 * 1024  # of a checkpoint with one turn, at least
 QUEUE_MEMORY_BYTES_MAX: Final = 128 * MIB
+FRAME_HEAD_BYTES: Final = MARK_BYTES + NUMBERS.size
 FILES_MAX: Final = 16  # restarts make small files; more than this begin a checkpoint too
 
 class DurableStore:
@@ -88,7 +90,8 @@ class DurableStore:
         """What was kept. The store can be written to afterwards."""
         path = self._directory.path
         make_decoder = partial(Decoder, self._wall_offset_s)
-        loader = Loader(path, make_decoder(self._salvage), salvage=self._salvage)
+        manifest = Manifest(path)
+        loader = Loader(path, make_decoder(self._salvage), manifest, salvage=self._salvage)
         self._pages = PageFiles(
             path,
             make_decoder,
@@ -108,10 +111,12 @@ class DurableStore:
         for note in loader.notes + lost:
             self._tell(note)
         self._oldest = loader.oldest
-        self._number = loader.numbers[-1] if loader.numbers else 0
+        self._number = loader.newest
         self._grown_bytes = loader.held_bytes
         self._writer = LogWriter(
             path,
+            manifest,
+            previous=loader.ending,
             syncs=self._durability == "fsync",
             on_kept=self._on_kept,
             on_failing=self._set_failing,
@@ -162,7 +167,7 @@ class DurableStore:
         assert self._writer is not None, "load() comes first"
         self._outstanding += 1
         self._writer.write(turn, kept)
-        written = FRAME.size + len(turn) if turn else 0
+        written = FRAME_HEAD_BYTES + len(turn) if turn else 0
         self._file_bytes += written
         self._grown_bytes += written
         if self._file_bytes >= self._file_bytes_max:

@@ -1,10 +1,14 @@
-"""The files of the store: numbered logs of turns, each with its length and checksum.
+"""The files of the store: numbered logs of turns, each turn a frame with its length and checksum.
 
-A file is a header and then frames: a marker, the payload's length, a CRC-32 over length and payload, the
-payload. A frame is there wholly or not at all, so a turn is too. Only the end
+A file is a header and then frames. A frame is there wholly or not at all, so a turn is too. Only the end
 of the newest file can be torn by a crash, because a file is never written again once there is a newer one;
-anything else that can't be read is damage. Nothing that was acknowledged can be in a torn end: it had not
-been written.
+anything else that can't be read is damage. Nothing acknowledged can be in a torn end: it had not been
+written.
+
+What clients send is in these files, and may be made to look like frames. So each file has a salt, random
+bytes that no client knows: frames begin with a part of it, and their checksum starts from all of it.
+Behind a torn or damaged part only frames that we wrote are found. A header also says which salt and length
+the file before it had when it was finished, so that one that was cut or exchanged since is noticed.
 
 Rejected: SQLite and LMDB, which cost several times as much a message (docs/decisions/store-engine.md).
 """
@@ -12,24 +16,41 @@ Rejected: SQLite and LMDB, which cost several times as much a message (docs/deci
 import re
 import struct
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from braidmq.errors import StoreError
 
 MAGIC: Final = b"BRAIDLOG"
-VERSION: Final = 2
-READABLE: Final = (1, 2)  # 2 has more kinds of records
-HEADER: Final = struct.Struct("<8sIQQI")  # magic, version, number, oldest file needed with it, CRC of these
-FRAME: Final = struct.Struct("<4sII")  # marker, payload length, CRC of length and payload
-MARKER: Final = b"TURN"
+VERSION: Final = 3
+UNSALTED_VERSIONS: Final = (1, 2)  # as earlier versions of BraidMQ wrote them; only read
+BEGINNING: Final = struct.Struct("<8sI")  # magic, version
+# Magic, version, number, oldest file needed with it, salt, salt and length of the file before, CRC of these.
+HEADER: Final = struct.Struct("<8sIQQ16s16sQI")
+UNSALTED_HEADER: Final = struct.Struct("<8sIQQI")
+NUMBERS: Final = struct.Struct("<II")  # of a frame, behind its mark: payload length, checksum
+SALT_BYTES: Final = 16
+MARK_BYTES: Final = 8  # of the salt, at the beginning of each frame
+NO_SALT: Final = bytes(SALT_BYTES)
+UNSALTED_MARK: Final = b"TURN"
 NAME: Final = re.compile(r"log-(\d{10})\.braid")
+
+
+class Ending(NamedTuple):
+    """What a file was when it was finished."""
+
+    salt: bytes
+    size_bytes: int
+
+
+NO_ENDING: Final = Ending(NO_SALT, 0)
 
 
 class Header(NamedTuple):
     number: int
     oldest: int
+    salt: bytes  # NO_SALT in files of earlier versions
+    previous: Ending | None  # None: an earlier version didn't say
 
 
 def path_of(directory: Path, number: int) -> Path:
@@ -42,62 +63,84 @@ def numbers_in(directory: Path) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def header(number: int, oldest: int) -> bytes:
-    plain = HEADER.pack(MAGIC, VERSION, number, oldest, 0)[:-4]
-    return plain + struct.pack("<I", zlib.crc32(plain))
+def header(number: int, oldest: int, salt: bytes, previous: Ending) -> bytes:
+    return sealed(HEADER.pack(MAGIC, VERSION, number, oldest, salt, *previous, 0))
 
 
-def read_header(data: memoryview, path: Path) -> Header | None:
-    """The header, or None if the file ends within it."""
-    if len(data) < HEADER.size:
+def sealed(packed: bytes) -> bytes:
+    """The same with a CRC in its last four bytes."""
+    return packed[:-4] + zlib.crc32(packed[:-4]).to_bytes(4, "little")
+
+
+def version_in(data: bytes, path: Path) -> int | None:
+    """The format of a file that begins with `data`, or None if it ends before it says so."""
+    if len(data) < BEGINNING.size:
         return None
-    magic, version, number, oldest, checksum = HEADER.unpack_from(data)
+    magic, version = BEGINNING.unpack_from(data)
     if magic != MAGIC:
         raise StoreError(f"{path}: isn't a log of BraidMQ; move it out of the data directory")
-    if version not in READABLE:
+    if version != VERSION and version not in UNSALTED_VERSIONS:
         raise StoreError(
             f"{path}: has format {version}, this version of BraidMQ reads up to {VERSION}; "
             "start the version that wrote it"
         )
-    if checksum != zlib.crc32(data[: HEADER.size - 4]):
+    return int(version)
+
+
+def read_header(data: bytes, path: Path) -> Header | None:
+    """The header that a file begins with, or None if the file ends within it."""
+    version = version_in(data, path)
+    layout = UNSALTED_HEADER if version in UNSALTED_VERSIONS else HEADER
+    if version is None or len(data) < layout.size:
+        return None
+    packed = data[: layout.size]
+    if sealed(packed) != packed:
         raise damaged(path, 0)
-    return Header(number, oldest)
+    _, _, number, oldest, *rest = layout.unpack(packed)
+    if version in UNSALTED_VERSIONS:
+        return Header(number, oldest, NO_SALT, None)
+    salt, previous_salt, previous_bytes, _ = rest
+    return Header(number, oldest, salt, Ending(previous_salt, previous_bytes))
 
 
-def frame_head(payload: bytes) -> bytes:
-    """What stands before the payload in its frame."""
-    length = len(payload).to_bytes(4, "little")
-    return MARKER + length + zlib.crc32(payload, zlib.crc32(length)).to_bytes(4, "little")
+class Framing:
+    """How the frames of a file look that has this salt."""
+
+    def __init__(self, salt: bytes) -> None:
+        is_salted = salt != NO_SALT
+        self.mark = salt[:MARK_BYTES] if is_salted else UNSALTED_MARK
+        self.head_bytes = len(self.mark) + NUMBERS.size
+        self._seed = zlib.crc32(salt) if is_salted else 0
+
+    def head(self, payload: bytes) -> bytes:
+        """What stands before the payload in its frame."""
+        length = len(payload).to_bytes(4, "little")
+        checksum = zlib.crc32(payload, zlib.crc32(length, self._seed))
+        return self.mark + length + checksum.to_bytes(4, "little")
+
+    def length_in(self, head: memoryview) -> int | None:
+        """How long the payload behind this head is, or None if it isn't one."""
+        if len(head) < self.head_bytes or head[: len(self.mark)] != self.mark:
+            return None
+        length: int = NUMBERS.unpack_from(head, len(self.mark))[0]
+        return length
+
+    def is_sound(self, head: memoryview, payload: memoryview) -> bool:
+        length: int
+        checksum: int
+        length, checksum = NUMBERS.unpack_from(head, len(self.mark))
+        begins = zlib.crc32(head[len(self.mark) : len(self.mark) + 4], self._seed)
+        return len(payload) == length and zlib.crc32(payload, begins) == checksum
+
+    def payload_in(self, frame: memoryview) -> memoryview | None:
+        """The payload of a frame, or None if that is not sound."""
+        if self.length_in(frame) is None:
+            return None
+        payload = frame[self.head_bytes :]
+        return payload if self.is_sound(frame, payload) else None
 
 
-def frame_at(data: memoryview, offset: int) -> memoryview | None:
-    """The payload of the frame that begins at `offset`, or None if there is no sound one."""
-    if len(data) - offset < FRAME.size:
-        return None
-    marker, length, checksum = FRAME.unpack_from(data, offset)
-    begin = offset + FRAME.size
-    if marker != MARKER or length > len(data) - begin:
-        return None
-    payload = data[begin : begin + length]
-    return payload if zlib.crc32(payload, zlib.crc32(data[offset + 4 : offset + 8])) == checksum else None
-
-
-def payloads(data: memoryview, offset: int) -> Iterator[tuple[int, memoryview]]:
-    """The payloads from `offset` to the first frame that isn't sound, each with its end's offset."""
-    while (payload := frame_at(data, offset)) is not None:
-        offset += FRAME.size + len(payload)
-        yield offset, payload
-
-
-def next_frame(data: memoryview, offset: int) -> int | None:
-    """Where the next sound frame begins, at `offset` or behind it."""
-    raw = data.obj
-    assert isinstance(raw, bytes)
-    while (offset := raw.find(MARKER, offset)) >= 0:
-        if frame_at(data, offset) is not None:
-            return offset
-        offset += 1
-    return None
+UNSALTED: Final = Framing(NO_SALT)
 
 
 def damaged(path: Path, offset: int) -> StoreError:

@@ -1,14 +1,16 @@
 """Pages: deliveries of absent clients that left the memory, in files of their own beside the logs.
 
 A page is one frame (see `log`), written once and read once, on the store's thread; the log says which page
-belongs to which session. A body that several sessions wait for is written once a file: later pages refer to
-the page that has it. A page counts from the turn that speaks of it: pages are written before that turn, and a
-file is removed after the turn in which the last of its pages was given up. What a crash leaves in between is
-a file that nobody speaks of; the next start removes it. Files are never written again after a restart.
+belongs to which session, and where it is: frames are never searched for here, so they need no salt. A body
+that several sessions wait for is written once a file: later pages refer to the page that has it. A page
+counts from the turn that speaks of it: pages are written before that turn, and a file is removed after the
+turn in which the last of its pages was given up. What a crash leaves in between is a file that nobody
+speaks of; the next start removes it. Files are never written again after a restart.
 
-Cost: about as much as the log, once when a delivery goes and once when it comes back. A file stays as long as
-one of its pages is needed; with each checkpoint, pages in files of which little is needed are written anew.
-Bodies that only other pages refer to are not counted as needed: such a file may look emptier than it is.
+Cost: about as much as the log, once when a delivery goes and once when it comes back. A file stays as long
+as one of its pages is needed; with each checkpoint, pages in files of which little is needed are written
+anew. Bodies that only other pages refer to are not counted as needed: such a file may look emptier than it
+is.
 """
 
 import os
@@ -21,11 +23,11 @@ from typing import Any, Final
 
 from braidmq.errors import StoreError
 from braidmq.store.decoding import Decoder
+from braidmq.store.disk import sync_directory, write_all
 from braidmq.store.encoding import Encoder
-from braidmq.store.log import FRAME, frame_at, frame_head
+from braidmq.store.log import UNSALTED
 from braidmq.store.records import Record
 from braidmq.store.state import Page, SavedSession, State
-from braidmq.store.writer import sync_directory, write_all
 
 NAME: Final = re.compile(r"page-(\d{10})\.braid")
 FILE_BYTES: Final = 16 * 1024 * 1024
@@ -123,10 +125,10 @@ class PageFiles:
     # ---- from the broker's thread --------------------------------------------------------------------
 
     def write(self, payload: bytes) -> tuple[int, int, int]:
-        offset, size = self._offset, FRAME.size + len(payload)
+        offset, size = self._offset, UNSALTED.head_bytes + len(payload)
         place = (self._number, offset, size)
         self.encoder.placed(offset, size)
-        self._unwritten += (frame_head(payload), payload)
+        self._unwritten += (UNSALTED.head(payload), payload)
         self._needed_bytes[self._number] += size
         self._offset += size
         if self._offset >= self._file_bytes_max:
@@ -217,6 +219,6 @@ class PageFiles:
         """The payload of a page; None if it isn't sound."""
         descriptor = os.open(path_of(self._directory, number), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return frame_at(memoryview(os.pread(descriptor, size, offset)), 0)
+            return UNSALTED.payload_in(memoryview(os.pread(descriptor, size, offset)))
         finally:
             os.close(descriptor)

@@ -18,7 +18,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from braidmq.store.log import HEADER, frame_head, header, numbers_in, path_of
+from braidmq.store.disk import sync_directory, sync_file, write_all
+from braidmq.store.log import HEADER, SALT_BYTES, UNSALTED, Ending, Framing, header, numbers_in, path_of
+from braidmq.store.manifest import Manifest, Newest
 
 RETRY_S: Final = 0.25
 GATHER_S: Final = 0.001  # from one small group to the next
@@ -35,7 +37,9 @@ class LogWriter:
     def __init__(
         self,
         directory: Path,
+        manifest: Manifest,
         *,
+        previous: Ending,
         syncs: bool,
         on_kept: Callable[[list[Kept]], None],
         on_failing: Callable[[bool], None],
@@ -43,11 +47,16 @@ class LogWriter:
     ) -> None:
         self.is_failing = False
         self._directory = directory
+        self._manifest = manifest
+        self._previous = previous  # how the file ended that was there before
         self._syncs = syncs
         self._on_kept = on_kept
         self._on_failing = on_failing
         self._tell = tell
         self._actions: SimpleQueue[Callable[[], object] | tuple[bytes, Kept] | None] = SimpleQueue()
+        self._number = 0
+        self._salt = b""
+        self._framing = UNSALTED
         self._descriptor = -1
         self._path = directory
         self._offset = 0
@@ -101,6 +110,8 @@ class LogWriter:
         if self._descriptor >= 0:
             if not self._gives_up.is_set():
                 self._insist(partial(os.fdatasync, self._descriptor))
+                newest = Newest(self._number, self._salt, self._offset)
+                self._insist(partial(self._manifest.write, newest, syncs=True))
             os.close(self._descriptor)
 
     def _waiting(self) -> list[Callable[[], object] | tuple[bytes, Kept] | None]:
@@ -122,7 +133,7 @@ class LogWriter:
             if isinstance(action, tuple):
                 turn, kept = action
                 if turn:
-                    parts += (frame_head(turn), turn)
+                    parts += (self._framing.head(turn), turn)
                 reports.append(kept)
                 continue
             self._append_all(parts, reports)
@@ -170,19 +181,26 @@ class LogWriter:
             )
 
     def _open(self, number: int, oldest: int) -> None:
-        path = path_of(self._directory, number)
+        path, salt = path_of(self._directory, number), os.urandom(SALT_BYTES)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            write_all(descriptor, header(number, oldest), 0)
+            write_all(descriptor, header(number, oldest, salt, self._ending()), 0)
             if self._syncs:
                 os.fdatasync(descriptor)
+            self._manifest.write(Newest(number, salt, None), syncs=self._syncs)
+            if self._syncs:
                 sync_directory(self._directory)
         except OSError:
             os.close(descriptor)
             raise
         if self._descriptor >= 0:
             os.close(self._descriptor)
+        self._number, self._salt, self._framing = number, salt, Framing(salt)
         self._path, self._descriptor, self._offset = path, descriptor, HEADER.size
+
+    def _ending(self) -> Ending:
+        """How the file ends that is written at present."""
+        return Ending(self._salt, self._offset) if self._number else self._previous
 
     # ---- removing what is no longer needed -----------------------------------------------------------
 
@@ -210,25 +228,3 @@ class LogWriter:
 
 def _bytes_of(action: Callable[[], object] | tuple[bytes, Kept] | None) -> int:
     return len(action[0]) if isinstance(action, tuple) else 0
-
-
-def write_all(descriptor: int, data: bytes, offset: int) -> None:
-    """Write all of it; a disk that is nearly full may take less at a time."""
-    rest = memoryview(data)
-    while rest:
-        written = os.pwrite(descriptor, rest, offset)
-        offset += written
-        rest = rest[written:]
-
-
-def sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make new and removed names in it last."""
-    sync_file(directory)
