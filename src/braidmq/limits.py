@@ -119,12 +119,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sessions_max: Annotated[int, _bound(
         1, None,
         "The most sessions, connected or not. A client that comes back under ever new ids would otherwise "
-        "leave sessions behind without end.",
+        "leave sessions behind without end. The admin API can delete those that nobody needs.",
     )] = 262_144
+    sessions_per_user_max: Annotated[int, _bound(
+        0, None,
+        "The most sessions of one user; further ones are refused with 0x97. Without it one user can use up "
+        "sessions_max. It is off because a fleet of devices often shares a user. 0 is no limit; anonymous "
+        "clients have only sessions_max.",
+    )] = 0
     session_expiry_s_max: Annotated[int, _bound(
         0, UINT32_CEILING,
         "The longest a session is kept after its client has gone; a longer wish is cut to this, and the "
-        "client is told. 4294967295 lets sessions live for ever.",
+        "client is told. After a restart it holds for the sessions that were kept, too. 4294967295 lets "
+        "sessions live for ever.",
     )] = 30 * 24 * 3600
     subscriptions_per_client_max: Annotated[int, _bound(
         1, None,

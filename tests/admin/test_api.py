@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from braidmq.errors import ConfigError
-from braidmq.wire import V311, Disconnect, Publish, Will
+from braidmq.wire import V311, Disconnect, Properties, Publish, Will
 from tests.admin.operator import operator
 from tests.broker.world import SlowStore, World
 
@@ -240,3 +240,40 @@ async def test_a_wrong_address_or_method_is_a_problem_too() -> None:
     api = operator(World())
     assert (await api.get("/nowhere")).json()["status"] == 404
     assert (await api.post("/health")).json()["status"] == 405
+
+
+async def test_a_session_can_be_deleted_with_its_connection() -> None:
+    world = World(sessions_max=2)
+    api = operator(world)
+    here = world.connect("here", clean_start=False, properties=Properties(session_expiry_s=100))
+    world.connect("line/1", clean_start=False, properties=Properties(session_expiry_s=100)).vanish()
+    assert (await api.get("/sessions/line%2F1")).json()["away_s"] == 0
+    assert (await api.delete("/sessions/line%2F1")).json() == {"sessions": 1}
+    assert (await api.delete("/sessions/line%2F1")).status_code == 404
+    world.connect("third")  # there is room again
+    assert (await api.delete("/sessions/here")).json() == {"sessions": 1}
+    assert here.expect(Disconnect).reason == 0x98
+    assert set(world.broker.sessions) == {"third"}
+
+
+async def test_sessions_can_be_deleted_by_user_and_by_how_long_they_were_away() -> None:
+    world = World()
+    api = operator(world)
+
+    def away(client_id: str, owner: str | None) -> None:
+        world.connect(client_id, clean_start=False, properties=Properties(session_expiry_s=1000)).vanish()
+        world.broker.sessions[client_id].owner = owner
+
+    away("long", "ada")
+    world.pass_time(60)
+    away("brief", "ada")
+    away("other", "bob")
+    world.connect("here")
+    world.pass_time(1)
+    assert (await api.delete("/sessions")).status_code == 400
+    assert (await api.delete("/sessions?away_s=50")).json() == {"sessions": 1}
+    assert set(world.broker.sessions) == {"brief", "other", "here"}
+    assert (await api.delete("/sessions?away_s=50&user=bob")).json() == {"sessions": 0}
+    assert (await api.delete("/sessions?user=ada&away_s=0")).json() == {"sessions": 1}
+    assert (await api.delete("/sessions?away_s=0")).json() == {"sessions": 1}
+    assert set(world.broker.sessions) == {"here"}

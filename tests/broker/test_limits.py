@@ -2,8 +2,10 @@
 
 import pytest
 
-from braidmq.wire import V5, V311, Connack, Connect, Disconnect, Pingreq, Puback, Publish
-from tests.broker.world import World
+from braidmq.access.verdicts import Admitted, Claim
+from braidmq.broker.access import BuiltInGate
+from braidmq.wire import V5, V311, Connack, Connect, Disconnect, Pingreq, Properties, Puback, Publish
+from tests.broker.world import Client, World
 
 
 @pytest.mark.parametrize(("asked_s", "told_s"), [(0, 20), (5, 20), (20, None), (600, 20)])
@@ -115,3 +117,31 @@ def test_there_are_no_more_sockets_than_the_system_grants() -> None:
     assert late.read() == []
     assert [first.is_closed, second.is_closed] == [False, False]
     assert world.broker.refused_connections == 1
+
+
+class Named:
+    """Everybody is who they say they are."""
+
+    def judge(self, claim: Claim) -> Admitted:
+        return Admitted(claim.username)
+
+    def still_holds(self, admitted: Admitted) -> bool:
+        return True
+
+
+def test_a_user_has_so_many_sessions_and_no_more() -> None:
+    world = World(sessions_per_user_max=2, gate=BuiltInGate(authenticators=[Named()]))
+
+    def connect(client_id: str, username: str | None) -> tuple[Client, int]:
+        client = world.open()
+        lasting = Properties(session_expiry_s=1000)
+        client.send(Connect(client_id, username=username, properties=lasting))
+        return client, client.expect(Connack).reason
+
+    first, _ = connect("a1", "ada")
+    first.vanish()
+    assert [connect(name, "ada")[1] for name in ("a2", "a1", "a3")] == [0, 0, 0x97]
+    assert connect("b1", "bob")[1] == 0
+    assert [connect(f"n{number}", None)[1] for number in range(3)] == [0, 0, 0]
+    world.broker.delete_session(world.broker.sessions["a2"])
+    assert connect("a3", "ada")[1] == 0

@@ -161,3 +161,21 @@ def test_a_will_to_a_shared_group_is_there_once_after_a_crash(is_member_here: bo
     assert [message.payload for record in waiting for message in record if isinstance(message, Message)] == [
         b"gone"
     ]
+
+
+def test_a_lower_limit_of_the_expiry_holds_for_the_sessions_that_were_kept() -> None:
+    store = KeepingStore()
+    world = World(store)
+    for name, expiry_s in (("old", 5_000), ("young", 5_000), ("short", 10)):
+        world.connect(name, clean_start=False, properties=Properties(session_expiry_s=expiry_s))
+    world.broker.sessions["old"].outlet.lost("gone")
+    world.pass_time(500)
+    world.broker.hub.end_turn()
+    broker = restored(store.turns, world.now, WALL_OFFSET_S, session_expiry_s_max=100)
+    # "old" has been away for longer than that, and has ended.
+    assert {name: session.expiry_s for name, session in broker.sessions.items()} == {
+        "young": 100.0,
+        "short": 10.0,
+    }
+    broker.advance(world.now + 101)
+    assert not broker.sessions

@@ -1,8 +1,9 @@
 """What the admin API may do with a broker: look at everything, and a few things an operator asks for."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 
 import msgspec
 
@@ -18,6 +19,8 @@ from braidmq.errors import ConfigError, ProtocolError
 from braidmq.messages.message import Message
 from braidmq.topics import validate_topic
 from braidmq.wire import ReasonCode
+
+SLICE_SESSIONS = 200
 
 
 class RefusedError(Exception):
@@ -101,6 +104,21 @@ class Desk:
         connection = self.connection(client_id)
         with self.turn():
             connection.end(ReasonCode.ADMINISTRATIVE_ACTION, "disconnected by an operator")
+
+    async def delete_sessions(self, client_ids: Iterable[str], wanted: Callable[[Session], bool]) -> int:
+        """End the wanted sessions, in slices between which clients have their turn; how many there were."""
+        deleted, pending = 0, iter(client_ids)
+        while part := list(islice(pending, SLICE_SESSIONS)):
+            with self.turn() as broker:
+                for client_id in part:
+                    session = broker.sessions.get(client_id)
+                    if session is not None and wanted(session):
+                        broker.delete_session(session)
+                        deleted += 1
+            await asyncio.sleep(0)
+        if deleted:
+            await self._kept()
+        return deleted
 
     def change_group(self, name: str, change: GroupChange) -> GroupChanged:
         """Give the groups of a name another policy until the configuration is read again."""

@@ -12,6 +12,7 @@ from braidmq.admin.desk import Desk, RefusedError
 from braidmq.admin.paging import LIMIT_DEFAULT, LIMIT_MAX, cursor_of, parts_of, smallest
 from braidmq.admin.views import (
     ClientView,
+    Deleted,
     GroupChange,
     GroupChanged,
     Health,
@@ -30,6 +31,7 @@ from braidmq.admin.views import (
     subscription_view,
 )
 from braidmq.broker.connection import Connection
+from braidmq.broker.session import Session
 from braidmq.broker.sharing.state import GroupState, state_of
 from braidmq.config import without_secrets
 from braidmq.errors import ConfigError, ProtocolError
@@ -69,6 +71,8 @@ class Endpoint(NamedTuple):
 LIMIT: Final = Parameter("limit", int, LIMIT_DEFAULT, f"The most entries wanted, from 1 to {LIMIT_MAX}.")
 AFTER: Final = Parameter("after", str, "", "The `next` of the page before.")
 OF_CLIENT: Final = Parameter("client_id", str, "", "Only those of this client.")
+OF_USER: Final = Parameter("user", str, "", "Only those of this user, connected or not.")
+AWAY_S: Final = Parameter("away_s", float | None, None, "Only of clients that are away for so many seconds.")
 FILTER: Final = Parameter("filter", str, "#", "Only topics that match this topic filter.")
 PAYLOAD: Final = Parameter("payload", bool, False, "Whether to show the payloads.")
 
@@ -128,6 +132,28 @@ async def sessions(call: Call) -> Page[SessionView]:
 
 async def session(call: Call) -> SessionView:
     return session_view(call.desk.session(call.path["client_id"]))
+
+
+async def delete_session(call: Call) -> Deleted:
+    session = call.desk.session(call.path["client_id"])
+    return Deleted(await call.desk.delete_sessions([session.client_id], lambda found: found is session))
+
+
+async def delete_sessions(call: Call) -> Deleted:
+    user, away_s = call.query["user"], call.query["away_s"]
+    if not user and away_s is None:
+        raise RefusedError(400, "which? Give user, away_s or both")
+
+    def wanted(session: Session) -> bool:
+        if user and session.owner != user:
+            return False
+        return away_s is None or (not session.is_connected and _away_s(session) >= away_s)
+
+    return Deleted(await call.desk.delete_sessions(list(call.desk.broker.sessions), wanted))
+
+
+def _away_s(session: Session) -> float:
+    return session.hub.now - session.away_since_s
 
 
 async def subscriptions(call: Call) -> Page[SubscriptionView]:
@@ -222,6 +248,10 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/sessions", "All sessions, also of clients that are away, by client id",
              Page[SessionView], sessions, PAGED, problems=(400,)),
     Endpoint("GET", "/sessions/{client_id}", "One session", SessionView, session, problems=(404,)),
+    Endpoint("DELETE", "/sessions/{client_id}", "End a session, and its connection (reason 0x98)", Deleted,
+             delete_session, problems=(404,)),
+    Endpoint("DELETE", "/sessions", "End the sessions of a user, or of clients that have been away for long",
+             Deleted, delete_sessions, (OF_USER, AWAY_S), problems=(400,)),
     Endpoint("GET", "/subscriptions", "Subscriptions, by client id and filter", Page[SubscriptionView],
              subscriptions, (*PAGED, OF_CLIENT), problems=(400,)),
     Endpoint("GET", "/retained", "Retained messages, by topic", Page[RetainedView], retained,

@@ -59,11 +59,15 @@ class SubscriptionView(msgspec.Struct, frozen=True):
 
 
 class SessionView(msgspec.Struct, frozen=True):
-    """What the broker keeps of a client, connected or not. `expiry_s` is null for a session without end."""
+    """What the broker keeps of a client, connected or not. `expiry_s` is null for a session without end.
+
+    `away_s` is how long its client has been away; null while it is connected.
+    """
 
     client_id: str
     owner: str | None
     connected: bool
+    away_s: float | None
     expiry_s: float | None
     subscriptions: int
     in_flight_messages: int
@@ -134,6 +138,12 @@ class Kicked(msgspec.Struct, frozen=True):
     client_id: str
 
 
+class Deleted(msgspec.Struct, frozen=True):
+    """How many sessions were ended."""
+
+    sessions: int
+
+
 def readiness(broker: Broker) -> Readiness:
     reasons = []
     if broker.hub.store.is_failing:
@@ -160,6 +170,7 @@ def session_view(session: Session) -> SessionView:
         session.client_id,
         session.owner,
         session.is_connected,
+        None if session.is_connected else max(0.0, session.hub.now - session.away_since_s),
         None if session.expiry_s == inf else session.expiry_s,
         len(session.subscriptions),
         session.inflight.count,

@@ -5,10 +5,11 @@ Pure: connections are opened by a shell that gives them bytes and the time, take
 simulator.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from math import inf
 from random import Random
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from braidmq.broker.access import Errand, Gate
 from braidmq.broker.admission import Claims, SessionClaim
@@ -19,6 +20,7 @@ from braidmq.broker.events import (
     Authenticated,
     Disconnected,
     Observer,
+    SessionEnd,
     SessionEnded,
     SessionEstablished,
     WillSent,
@@ -88,6 +90,7 @@ class Broker:
         self.status_reports = StatusReports()
         self.retained = RetainedMessages(self.hub)
         self.sessions: dict[str, Session] = {}
+        self._sessions_of: Counter[str | None] = Counter()  # how many of them each user has
         self.connections: set[Connection] = set()
         self._seated: set[Connection] = set()  # those of them that have a session
         # Where a decision that takes long is made; None: in the next turn, which is good enough for tests.
@@ -268,10 +271,22 @@ class Broker:
             self._resume(session)
             recheck(self, session)
             return session, True
+        self._check_quota(connection.user)
+        return self.add_session(client_id, connection.user), False
+
+    def _check_quota(self, user: str | None) -> None:
+        """Raise ProtocolError if there can't be one more session, of this user or at all."""
+        per_user_max = self.limits.sessions_per_user_max
         if len(self.sessions) >= self.limits.sessions_max:
             raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many sessions")
-        session = self.sessions[client_id] = Session(self.hub, client_id, connection.user)
-        return session, False
+        if per_user_max and user is not None and self._sessions_of[user] >= per_user_max:
+            raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many sessions of this user")
+
+    def add_session(self, client_id: str, owner: str | None) -> Session:
+        """A new session, empty, whose client isn't there yet."""
+        session = self.sessions[client_id] = Session(self.hub, client_id, owner)
+        self._sessions_of[owner] += 1
+        return session
 
     def _check_owner(self, client_id: str, user: str | None) -> None:
         session = self.sessions.get(client_id)
@@ -293,6 +308,7 @@ class Broker:
             session.will_timer.cancel()
             session.will_timer = None
         session.will = None
+        session.away_since_s = 0.0
         self.remember(session, AWAY, 0.0)
 
     def _adopt_wishes(self, session: Session, packet: Connect) -> None:
@@ -300,10 +316,15 @@ class Broker:
         self.change_expiry(session, asked_expiry(packet))
         self._note_will(session, 0.0)
 
+    def granted_expiry_s(self, asked_s: float) -> float:
+        """How long a session may outlive its connection, of what was asked for; infinite: for ever."""
+        longest_s = self.limits.session_expiry_s_max
+        return min(asked_s, inf if longest_s == UINT32_CEILING else float(longest_s))
+
     def change_expiry(self, session: Session, expiry_s: int) -> None:
         """How long the session outlives its connection, within our own limit."""
         granted_s = min(expiry_s, self.limits.session_expiry_s_max)
-        session.expiry_s = inf if granted_s == UINT32_CEILING else float(granted_s)
+        session.expiry_s = self.granted_expiry_s(inf if expiry_s == UINT32_CEILING else expiry_s)
         if granted_s == 0:
             self.remember(session, SESSION_ENDED)  # it ends with its connection, even if that is by a crash
         session.remember(granted_s > 0)
@@ -375,6 +396,7 @@ class Broker:
 
     def await_return(self, session: Session, away_since_s: float, will_due_s: float) -> None:
         """Send the will of a client that is away, and end its session, when it is time."""
+        session.away_since_s = away_since_s
         if session.will is not None:
             if will_due_s <= self.hub.now:
                 self.send_will(session)
@@ -403,7 +425,14 @@ class Broker:
             self.retained.keep(message)  # a will that can't be retained is still delivered
         self.router.publish(message)
 
-    def end_session(self, session: Session, why: Literal["expired", "replaced", "not_kept"]) -> None:
+    def delete_session(self, session: Session) -> None:
+        """An operator ends it, and its connection if it has one."""
+        if isinstance(session.outlet, Connection):
+            session.outlet.end(ReasonCode.ADMINISTRATIVE_ACTION, "the session was deleted by an operator")
+        if self.sessions.get(session.client_id) is session:  # else it has ended with its connection
+            self.end_session(session, "deleted")
+
+    def end_session(self, session: Session, why: SessionEnd) -> None:
         """The session is over: nothing of it remains, but its will is sent and its group's work goes on."""
         self.sessions_expired += why == "expired"
         for timer in (session.expiry_timer, session.will_timer):
@@ -416,6 +445,9 @@ class Broker:
             self.router.unsubscribe(subscription)
         session.subscriptions.clear()
         del self.sessions[session.client_id]
+        self._sessions_of[session.owner] -= 1
+        if not self._sessions_of[session.owner]:
+            del self._sessions_of[session.owner]
         self.remember(session, SESSION_ENDED)
         if self.hub.audience is not None:
             self.hub.audience.tell(SessionEnded(client_id=session.client_id, why=why))

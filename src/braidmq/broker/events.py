@@ -88,11 +88,14 @@ class Disconnected(Event, frozen=True, kw_only=True):
     why: str
 
 
+SessionEnd = Literal["expired", "replaced", "not_kept", "deleted"]
+
+
 class SessionEnded(Event, frozen=True, kw_only=True):
     """Nothing is kept for the client any more."""
 
     client_id: str
-    why: Literal["expired", "replaced", "not_kept"]  # by a clean start; as the client wished
+    why: SessionEnd  # `replaced` by a clean start; `not_kept` as the client wished; `deleted` by an operator
 
 
 class WillSent(Event, frozen=True, kw_only=True):

@@ -46,8 +46,8 @@ def restore(broker: Broker, state: State, now: float) -> None:
     for message in state.retained.values():
         broker.retained.restore(message)
     for client_id, saved in state.sessions.items():
-        session = broker.sessions[client_id] = Session(broker.hub, client_id, saved.owner)
-        session.expiry_s = saved.expiry_s
+        session = broker.add_session(client_id, saved.owner)
+        session.expiry_s = broker.granted_expiry_s(saved.expiry_s)  # the limit may be lower than it was
         session.remember(True)
         _restore_subscriptions(broker, session, saved)
     # Only now every shared group is there again, so that what belongs to it finds it.
@@ -168,7 +168,7 @@ def session_records(session: Session) -> list[Record]:
     records: list[Record] = [
         (SESSION_ENDED, client_id),
         (SESSION, client_id, session.owner, session.expiry_s),
-        (AWAY, client_id, _away_since(session)),
+        (AWAY, client_id, session.away_since_s),
     ]
     for filter, kept in session.subscriptions.items():
         options = options_byte(kept.qos, kept.no_local, kept.retain_as_published, kept.retain_handling)
@@ -177,14 +177,6 @@ def session_records(session: Session) -> list[Record]:
     records.append(numbers_record(session))  # behind SENT records, which are not in the order of their ids
     records += [(INBOUND, client_id, packet_id) for packet_id in session.inbound or ()]
     return records + _will_records(session)
-
-
-def _away_since(session: Session) -> float:
-    if session.is_connected:
-        return 0.0
-    if session.expiry_timer is None:
-        return session.hub.now  # it never expires, so it only matters that it is away
-    return session.expiry_timer.at_s - session.expiry_s
 
 
 def _delivery_records(session: Session) -> Iterator[Record]:

@@ -47,6 +47,7 @@ cdef class Session(Receiver):
     cdef public dict subscriptions           # filter -> Subscription
     cdef public str owner                    # the user who made the session, or None
     cdef public double expiry_s              # how long it outlives its connection; infinity = for ever
+    cdef public double away_since_s          # when its connection went; 0 while it has one
     cdef public object will                  # the Will of the present connection, or one that is delayed
     cdef public object declared              # what the client said of itself as a member of groups, or None
     cdef public object expiry_timer

@@ -18,6 +18,7 @@ class Session(Receiver):
     subscriptions: dict[str, Subscription]
     owner: str | None
     expiry_s: float
+    away_since_s: float
     will: PendingWill | None
     expiry_timer: Timer | None
     will_timer: Timer | None
