@@ -239,6 +239,9 @@ cdef class Outlet:
         self.impatient = False
         self._wake_feeders()
 
+    def ask_for_more(self):
+        """The session has more to send, and lets the others have their turn first."""
+
     def is_drained(self):
         return self.pending_bytes() < self.hub.output_bytes_max // 2
 

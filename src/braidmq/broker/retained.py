@@ -1,5 +1,6 @@
 """Retained messages: at most one a topic, bounded in number and bytes, gone when they expire."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from braidmq.broker.events import Retained
@@ -7,9 +8,10 @@ from braidmq.broker.hub import Hub
 from braidmq.messages.message import Message
 from braidmq.store.records import RETAINED
 from braidmq.timing.deadlines import Deadlines
-from braidmq.topics import TopicTree
+from braidmq.topics import TopicCursor, TopicTree
 
 OWN_PREFIX: Final = b"$SYS/"
+VISITS_AT_A_TIME: Final = 64
 
 
 class RetainedMessages:
@@ -19,6 +21,7 @@ class RetainedMessages:
         self._own = TopicTree()  # the broker's, under $SYS: outside the limits and the store
         self._expiries: Deadlines[Message] = Deadlines(self.is_current)
         self.held_bytes = 0
+        self._ever_retained = 0
 
     def __len__(self) -> int:
         return len(self._tree) + len(self._own)
@@ -43,6 +46,7 @@ class RetainedMessages:
     def keep_own(self, message: Message) -> None:
         """Keep a message of the broker itself, on a topic below $SYS; an empty one clears the topic."""
         if message.payload:
+            self._number(message)
             self._own.set(message.topic, message)
         elif self._own.get(message.topic) is not None:
             self._own.pop(message.topic)
@@ -51,7 +55,12 @@ class RetainedMessages:
         """Put back a message that was retained before a restart. Nothing is noted."""
         self._put(message, None)
 
+    def _number(self, message: Message) -> None:
+        self._ever_retained += 1
+        message.retained_as = self._ever_retained
+
     def _put(self, message: Message, former: Message | None) -> None:
+        self._number(message)
         self._tree.set(message.topic, message)
         self.held_bytes += _size(message)
         if message.expires_at_s:
@@ -89,6 +98,21 @@ class RetainedMessages:
         self.expire()
         found: list[Message] = self._tree_of(filter).find(filter)
         return found
+
+    def replay(self, filter: bytes) -> Iterator[Message | None]:
+        """The messages whose topic matches, when they are asked for; None for a little work that found none.
+
+        What is retained from now on is left out: who subscribes now gets it as a new message.
+        """
+        return self._replay(filter, self._ever_retained)
+
+    def _replay(self, filter: bytes, newest: int) -> Iterator[Message | None]:
+        cursor = TopicCursor(self._tree_of(filter), filter)
+        while (found := cursor.take(VISITS_AT_A_TIME)) is not None:
+            yield None
+            for message in found:
+                is_old = message.retained_as <= newest and self.is_current(message)
+                yield message if is_old and not message.is_expired(self._hub.now) else None
 
     def is_current(self, message: Message) -> bool:
         """Whether the message is still the one its topic retains."""

@@ -30,7 +30,7 @@ cdef class Session(Receiver):
     cdef readonly Backlog queue              # what waits, or None
     cdef readonly Py_ssize_t queue_bytes
     cdef object resend                       # deque of packet ids to send again on this connection, or None
-    cdef object replay                       # deque of (message, target): retained messages still to be sent, or None
+    cdef object replay                       # filter -> (iterator, target): retained messages yet to be sent, or None
     cdef readonly int window                 # QoS 1/2 messages that the client takes at a time
     cdef readonly int outstanding            # of them on their way on this connection
     cdef readonly unsigned long long last_sequence    # the number of the newest delivery
@@ -71,6 +71,7 @@ cdef class Session(Receiver):
     cdef int finish(self, Slot* slot, unsigned int reason) except -1
     cdef int settle(self, unsigned long long sequence) except -1
     cdef int pump_more(self) except -1
+    cdef int replay_some(self) except -1
     cdef inline int pump(self) except -1:
         if self.queue is not None or self.resend is not None or self.replay is not None:
             return self.pump_more()

@@ -8,11 +8,11 @@ the next ones. On a new connection everything in flight is sent again, in order,
 What belongs to a shared group waits in the group, never here: a group gives a session only what it can take at
 once, and is told what becomes of it. What else the session sends and gets acknowledged is told to its `member`.
 
-Retained messages for a new subscription are replayed at the client's pace from a list of references, so that
-100,000 of them cost neither memory nor a pause of the loop.
+Retained messages for a new subscription are looked for at the client's pace, so that 100,000 of them cost neither
+memory nor a pause of the loop.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from math import inf
 
 from braidmq.broker.backlog cimport Backlog, Page, Ring, Waiting
@@ -29,6 +29,7 @@ cdef enum:
     PUBREL = 0x62
     PACKET_IDS_MAX = 65535
     PACKET_IDENTIFIER_NOT_FOUND = 0x92
+    REPLAYED_AT_A_STRETCH = 256    # retained messages that are looked at before others have their turn
     FETCHED_BELOW = 64    # deliveries that are left in memory when the next page is read
 
 
@@ -56,6 +57,9 @@ cdef class Sharing(Receiver):
 
     cdef int refused(self, Session session, unsigned long long sequence) except -1:
         raise NotImplementedError
+
+
+END = object()  # of an iterator
 
 
 cdef class Session(Receiver):
@@ -263,12 +267,24 @@ cdef class Session(Receiver):
             self.send_waiting()
         if self.queue is not None and self.queue.head.count < FETCHED_BELOW and self.queue.page_count():
             self.hub.pager.fetch(self)
+        if self.replay is not None:
+            self.replay_some()
+        return 0
+
+    cdef int replay_some(self) except -1:
+        """Send retained messages, if nothing else waits: some now, and some when the others have had their turn."""
+        cdef int looked_at = 0
         while self.replay is not None and self.queue is None and self.resend is None and self.may_send():
-            message, target, is_current = self.replay.popleft()
-            if not self.replay:
-                self.replay = None
-            # One that was replaced meanwhile has reached the client as a new message already.
-            if is_current(message):
+            if looked_at == REPLAYED_AT_A_STRETCH:
+                self.outlet.ask_for_more()
+                break
+            looked_at += 1
+            filter = next(iter(self.replay))
+            messages, target = self.replay[filter]
+            message = next(messages, END)
+            if message is END:
+                self.stop_replay(filter)
+            elif message is not None:
                 self.hand_out(message, target, True, None)
         return 0
 
@@ -293,14 +309,19 @@ cdef class Session(Receiver):
                 self.queue = None
         return 0
 
-    def send_retained(self, list messages not None, Target target not None, is_current):
-        """Send retained messages to a new subscription, at the client's pace."""
-        if not messages:
-            return
+    def send_retained(self, bytes filter not None, messages, Target target not None):
+        """Send what an iterator finds of retained messages, at the client's pace; None is work that found none."""
         if self.replay is None:
-            self.replay = deque()
-        self.replay.extend([(message, target, is_current) for message in messages])
+            self.replay = OrderedDict()
+        self.replay[filter] = (messages, target)  # of a filter that is still replayed, all over again
+        self.replay.move_to_end(filter)
         self.pump()
+
+    def stop_replay(self, bytes filter not None):
+        """No more retained messages for that filter."""
+        if self.replay is not None:
+            self.replay.pop(filter, None)
+            self.replay = self.replay or None
 
     def has_room_again(self):
         """The connection's output has drained."""
@@ -484,7 +505,6 @@ cdef class Session(Receiver):
                 self.hub.drop_message(DROP_NOT_AUTHORIZED, <object>slot.message, self.client_id)
             self.inflight.remove(slot)
             self.settle(sequence)
-        self.replay = deque([waiting for waiting in self.replay or () if may_read(waiting[0].topic)]) or None
         return movable
 
     cdef int forget_waiting(self, Ring ring, object may_read) except -1:

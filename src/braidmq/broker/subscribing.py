@@ -7,6 +7,7 @@ from braidmq.broker.events import Subscribed, SubscribeReceived, Unsubscribed
 from braidmq.broker.rights import may_read
 from braidmq.broker.router import Subscription
 from braidmq.errors import ProtocolError
+from braidmq.messages.message import Message
 from braidmq.store.records import SUBSCRIBED, UNSUBSCRIBED, options_byte
 from braidmq.topics import split_shared, validate_filter
 from braidmq.wire import ReasonCode, Suback, Subscribe, Unsuback, Unsubscribe
@@ -85,16 +86,19 @@ def _send_retained(connection: "Connection", subscription: Subscription, is_new:
     handling = subscription.retain_handling
     if subscription.group is not None or handling == 2 or (handling == 1 and not is_new):
         return
-    retained = connection.broker.retained
-    if not len(retained):
-        return
-    messages = retained.matching(subscription.filter)
-    target = subscription.target()
-    messages = [message for message in messages if target.for_publisher(message.publisher) is not None]
-    gate = connection.broker.gate
-    if gate.checks_topics:
-        messages = [message for message in messages if may_read(gate, connection.session, message.topic)]
-    connection.session.send_retained(messages, target, retained.is_current)
+    if len(connection.broker.retained):
+        messages = _readable(connection, subscription)
+        connection.session.send_retained(subscription.filter, messages, subscription.target())
+
+
+def _readable(connection: "Connection", subscription: Subscription) -> Iterator[Message | None]:
+    """What is retained for the subscription, and None for what isn't for it: that is work as well."""
+    broker, session, target = connection.broker, connection.session, subscription.target()
+    for message in broker.retained.replay(subscription.filter):
+        is_wanted = message is not None and target.for_publisher(message.publisher) is not None
+        if message is not None and is_wanted and broker.gate.checks_topics:
+            is_wanted = may_read(broker.gate, session, message.topic)
+        yield message if is_wanted else None
 
 
 def unsubscribe(connection: "Connection", packet: Unsubscribe) -> Iterator[None]:
@@ -117,5 +121,6 @@ def _remove(connection: "Connection", filter: str) -> int:
     if subscription is None:
         return ReasonCode.NO_SUBSCRIPTION_EXISTED
     connection.router.unsubscribe(subscription)
+    session.stop_replay(subscription.filter)
     connection.broker.remember(session, UNSUBSCRIBED, filter)
     return ReasonCode.SUCCESS

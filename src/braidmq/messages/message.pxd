@@ -10,6 +10,7 @@ cdef class Message:
     cdef readonly bint retain            # as published
     cdef readonly double expires_at_s    # on the broker's clock; 0 = never
     cdef readonly str publisher          # client id, or None for messages of the broker itself
+    cdef public unsigned long long retained_as    # which one it is of all that were ever retained; 0 if it wasn't
     cdef unsigned long long epoch        # the file in which the body stands
     cdef unsigned long long number       # its number there
     cdef int holders                     # how many deliveries of it wait in memory

@@ -1,6 +1,7 @@
 DELIVERY_PROPERTY: str
 
 class Message:
+    retained_as: int
     def __init__(
         self,
         topic: bytes,

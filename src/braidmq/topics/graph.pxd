@@ -169,6 +169,13 @@ cdef inline uint32_t find_child(const Graph* graph, uint32_t parent, const Level
     return 0
 
 
+cdef inline void pin(Graph* graph, uint32_t node) noexcept nogil:
+    """Keeps a node from being pruned: to `prune` it has one child more, which nobody finds."""
+    child_count_at(graph, node)[0] += 1
+    node_at(graph, node).literals |= 1
+
+
+cdef void unpin(Graph* graph, uint32_t node) noexcept
 cdef int graph_open(Graph* graph, SipKey key, uint32_t hash_mask, bint linked) except -1
 cdef void graph_close(Graph* graph) noexcept
 cdef uint32_t add_child(Graph* graph, uint32_t parent, const Level* level) except 0

@@ -277,6 +277,14 @@ cdef void prune(Graph* graph, uint32_t node) noexcept:
         resize_edges(graph, 31 - graph.edge_shift)
 
 
+cdef void unpin(Graph* graph, uint32_t node) noexcept:
+    """Takes a pin back; a node that was held by nothing else goes."""
+    child_count_at(graph, node)[0] -= 1
+    if child_count_at(graph, node)[0] == 0:
+        node_at(graph, node).literals = 0
+    prune(graph, node)
+
+
 cdef size_t graph_memory_bytes(const Graph* graph) noexcept:
     cdef size_t node_bytes = sizeof(Node) + sizeof(uint32_t) + (sizeof(Links) if graph.linked else 0)
     return (graph.nodes_capacity * node_bytes

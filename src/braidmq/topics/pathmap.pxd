@@ -7,6 +7,7 @@ cdef class PathMap:
     cdef Graph graph
     cdef list values                        # slot -> value, in a list so that the garbage collector sees them
     cdef list free_slots                    # slots to use again; slot 0 means "no value" and is never used
+    cdef uint64_t clears                    # counts how often all nodes were given back
     cdef uint64_t changes                   # counts added and removed paths, so that an iterator notices
 
     cdef size_t scratch_bytes(self) noexcept

@@ -93,6 +93,7 @@ cdef class PathMap:
         cdef list values = self.values
         self.values = [None]
         self.free_slots = []
+        self.clears += 1
         self.changes += 1
 
     def items(self):
