@@ -12,6 +12,7 @@ import pytest
 from braidmq.client import BlockingClient, TlsFiles
 from braidmq.spark.driver import DataLossError, StreamDriver
 from braidmq.spark.files import ClaimError
+from braidmq.spark.health import SessionTakenError
 from braidmq.spark.metrics import serve_metrics
 from braidmq.spark.offsets import Offsets, Segment
 from braidmq.spark.plan import TriggerLimits
@@ -168,6 +169,19 @@ def test_two_queries_do_not_share_a_log(start: Start, monkeypatch: pytest.Monkey
         start().latest({}, NO_LIMITS)
 
 
+def test_a_second_query_with_the_same_group_is_an_error_of_the_first(start: Start, tmp_path: Path) -> None:
+    first = start()
+    first.latest({}, NO_LIMITS)
+    wait_for(receiving(first, 1), "the receiver")
+    second = start(walLocation=tmp_path / "another")
+    second.latest({}, NO_LIMITS)
+    wait_for(receiving(second, 1), "the other receiver")
+    wait_for(lambda: "taken" in states(first).values(), "the first to notice")
+    with pytest.raises(SessionTakenError, match="another query uses the same group"):
+        first.latest({}, NO_LIMITS)
+    assert list(states(second).values()) == ["receiving"]
+
+
 def test_what_is_committed_is_deleted_but_for_the_newest(start: Start, location: str, name: str) -> None:
     driver = start()
     driver.latest({}, NO_LIMITS)
@@ -176,8 +190,8 @@ def test_what_is_committed_is_deleted_but_for_the_newest(start: Start, location:
     folder = Path(location) / subscriber
     for number in range(4):
         (folder / Segment(number * 20_000, 20_000, 10).name).touch()
-    driver.commit({subscriber: 60_000})
-    assert [segment.first for segment in Wal(location).log(subscriber)] == [40_000, 60_000]
+    driver.commit({subscriber: 80_000})
+    assert [segment.first for segment in Wal(location).log(subscriber)] == [60_000]
 
 
 def test_prometheus_can_ask_for_the_receivers(start: Start, address: str, name: str) -> None:

@@ -82,13 +82,20 @@ def test_the_same_offsets_give_the_same_rows(known: Logs, chosen: TriggerLimits)
 
 
 @given(logs, st.integers(1, 500))
-def test_partitions_keep_order_and_subscribers_apart(known: Logs, bytes_max: int) -> None:
+def test_partitions_keep_order_and_are_bounded(known: Logs, bytes_max: int) -> None:
     found, _ = slices({}, latest(known), known)
     parts = partitions(found, bytes_max)
     assert [piece for part in parts for piece in part] == found
     for part in parts:
-        assert len({piece.subscriber for piece in part}) == 1
         assert len(part) == 1 or sum(piece.size_bytes for piece in part) <= bytes_max
+
+
+def test_a_small_batch_is_one_partition_and_a_large_one_is_bounded() -> None:
+    small = {name: log_of(10, 10) for name in "abcdefgh"}
+    assert len(partitions(slices({}, latest(small), small)[0])) == 1
+    large = {name: log_of(*[1] * 200, row_bytes=1 << 20) for name in "abcdefgh"}
+    parts = partitions(slices({}, latest(large), large)[0])
+    assert {sum(piece.size_bytes for piece in part) >> 20 for part in parts} == {32}
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 1000), min_size=1), st.integers(1, 2000))

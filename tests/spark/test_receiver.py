@@ -112,7 +112,7 @@ def test_lost_acknowledgements(
 ) -> None:
     """Stored, acknowledged, but the broker never hears of it and delivers again.
 
-    Without the filter QoS 1 is doubled: so this test would notice its absence.
+    Without its numbers QoS 1 is doubled: so this test would notice their absence.
     """
     with FaultProxyThread("127.0.0.1", broker.port) as proxy:
         receiving.start(address=proxy.address, dedup=dedup, qos=qos)
@@ -126,6 +126,7 @@ def test_lost_acknowledgements(
         receiving.publish(100, first=800, qos=qos)
         receiving.wait_for_each(900)
         assert (receiving.payloads() == once(900)) == exact
+        assert receiving.report().repeats_by == ("numbers" if exact else "none")
 
 
 @pytest.mark.parametrize("qos", [1, 2])

@@ -6,20 +6,26 @@ from braidmq.errors import ConfigError
 from braidmq.spark.source_options import (
     SnapshotOptions,
     WalRangeOptions,
+    means_stream,
     read_batch_options,
     read_stream_options,
 )
 
-RIGHT = {"brokers": "a.example,b.example:1884", "topicFilter": "sensors/#", "walLocation": "/wal"}
+RIGHT = {
+    "brokers": "a.example,b.example:1884",
+    "topicFilter": "sensors/#",
+    "walLocation": "/wal",
+    "group": "plant",
+}
 
 
 def test_what_is_not_said_has_a_sensible_value() -> None:
     read = read_stream_options(RIGHT)
     assert [str(broker) for broker in read.connection.brokers] == ["a.example:1883", "b.example:1884"]
-    assert read.subscriptions == ("$share/spark/sensors/#",)
+    assert read.subscriptions == ("$share/plant/sensors/#",)
     assert [subscriber.name for subscriber in read.subscribers] == [
-        "spark-a.example_1883-0",
-        "spark-b.example_1884-0",
+        "plant-a.example_1883-0",
+        "plant-b.example_1884-0",
     ]
     assert (read.qos, read.fail_on_data_loss, read.starting, read.dedup) == (1, True, "earliest", "auto")
 
@@ -58,7 +64,7 @@ def test_several_filters_and_subscribers() -> None:
 
 
 def test_other_connectors_spellings_are_understood() -> None:
-    read = read_stream_options({"brokerUrl": "tcp://h:1", "subscribe": "t", "walLocation": "/w"})
+    read = read_stream_options({"brokerUrl": "tcp://h:1", "subscribe": "t", "walLocation": "/w", "group": "g"})
     assert str(read.connection.brokers[0]) == "h:1"
 
 
@@ -111,6 +117,7 @@ def test_tls_by_scheme_or_by_option() -> None:
         ({"metricsPort": "70000"}, "option metricsPort"),
         ({"topicFliter": "a"}, "unknown option topicfliter; did you mean topicFilter?"),
         ({"bogus": "1"}, "unknown option bogus"),
+        ({"failWhenDisconnected": "never"}, "option failWhenDisconnected must be a duration"),
     ],
 )
 def test_a_fault_is_named(change: dict[str, str], named: str) -> None:
@@ -123,6 +130,24 @@ def test_a_fault_is_named(change: dict[str, str], named: str) -> None:
 def test_what_is_required_is_named(missing: str) -> None:
     with pytest.raises(ConfigError, match=f"option {missing} is required"):
         read_stream_options({name: value for name, value in RIGHT.items() if name != missing})
+
+
+def test_a_misspelt_option_is_recognised_where_it_is_missing() -> None:
+    wrong = {"topicFliter" if name == "topicFilter" else name: value for name, value in RIGHT.items()}
+    with pytest.raises(ConfigError, match=r"topicFilter is required; did you mean it by topicfliter\?"):
+        read_stream_options(wrong)
+
+
+def test_a_broker_may_be_away_for_as_long_as_the_user_says() -> None:
+    assert read_stream_options(RIGHT).disconnected_s_max is None
+    assert read_stream_options(RIGHT | {"failWhenDisconnected": "5m"}).disconnected_s_max == 300
+
+
+def test_a_stream_is_told_from_a_batch_by_its_options() -> None:
+    assert means_stream(RIGHT)
+    assert means_stream({"brokerUrl": "h", "GROUP": "g"})
+    assert not means_stream({"brokers": "h", "topicFilter": "#"})
+    assert not means_stream({"walLocation": "/wal"})
 
 
 def test_a_password_is_never_repeated() -> None:

@@ -7,6 +7,9 @@ from braidmq.topics import split_shared
 from braidmq.wire import Properties, Publish, ReasonCode, Subscribe
 
 UINT16_CEILING = 65_535
+# Asked for in CONNECT and confirmed in CONNACK: the server numbers the deliveries of this session for good.
+DELIVERY_NUMBERS = ("braidmq-delivery-numbers", "1")
+SESSION_IDENTITY = "braidmq-session"
 
 
 class ServerLimits(msgspec.Struct, frozen=True):
@@ -20,6 +23,8 @@ class ServerLimits(msgspec.Struct, frozen=True):
     wildcards_available: bool = True
     identifiers_available: bool = True
     shared_available: bool = True
+    delivery_numbers: bool = False
+    session_identity: str = ""  # which session they belong to
 
     @classmethod
     def told_by(cls, told: Properties) -> "ServerLimits":
@@ -32,6 +37,8 @@ class ServerLimits(msgspec.Struct, frozen=True):
             "wildcards_available": told.wildcard_subscription_available,
             "identifiers_available": told.subscription_identifiers_available,
             "shared_available": told.shared_subscription_available,
+            "delivery_numbers": DELIVERY_NUMBERS in told.user_properties,
+            "session_identity": dict(told.user_properties).get(SESSION_IDENTITY),
         }
         return msgspec.convert({name: value for name, value in answers.items() if value is not None}, cls)
 

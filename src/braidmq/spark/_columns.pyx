@@ -32,6 +32,10 @@ cdef enum:
     COLUMN_BYTES_MAX = 0x7FFFFFFF   # Arrow's offsets have 32 bits
     ROW_COST_BYTES = 27             # what a row has beside topic, payload and properties
     TIME_DIGITS_MAX = 15            # milliseconds that still fit into Spark's microseconds
+    NUMBER_DIGITS_MAX = 18          # of a delivery number, so that it fits into 64 bits with a sign
+    DELIVERY_BYTES = 16
+
+cdef const unsigned char* DELIVERY = b"braidmq-delivery"  # the property with the number of a delivery
 
 
 @cython.final
@@ -184,38 +188,25 @@ cdef class PropertyColumns:
         cdef const unsigned char* cursor = properties
         cdef const unsigned char* end = properties + size
         cdef const unsigned char* field
-        cdef unsigned int number = 0
         cdef Py_ssize_t first_key = self.keys.rows
         cdef uint8_t identifier
         while cursor < end:
             identifier = cursor[0]
             field = cursor + 1
-            if identifier == PAYLOAD_FORMAT:
-                cursor = field + 1
-            elif identifier == MESSAGE_EXPIRY:
-                cursor = field + 4
-            elif identifier == TOPIC_ALIAS:
-                cursor = field + 2
-            elif identifier == SUBSCRIPTION_IDENTIFIER:
-                cursor = field + max(1, read_varint(field, end - field, &number))
-            else:
-                cursor = field + 2 + field_bytes(field)
-                if identifier == CONTENT_TYPE:
-                    found.content_type = field
-                elif identifier == RESPONSE_TOPIC:
-                    found.response_topic = field
-                elif identifier == CORRELATION_DATA:
-                    found.correlation_data = field
-                elif identifier == USER_PROPERTY:
-                    self.add_pair(field, cursor, first_key, found)
-                    cursor += 2 + field_bytes(cursor)
-                else:
-                    raise ValueError(f"a PUBLISH has no property 0x{identifier:02X}")
+            if identifier == CONTENT_TYPE:
+                found.content_type = field
+            elif identifier == RESPONSE_TOPIC:
+                found.response_topic = field
+            elif identifier == CORRELATION_DATA:
+                found.correlation_data = field
+            elif identifier == USER_PROPERTY:
+                self.add_pair(field, field + 2 + field_bytes(field), first_key, found)
+            cursor = behind(cursor, end)
         return 0
 
     cdef int add_pair(self, const unsigned char* key, const unsigned char* item, Py_ssize_t first_key,
                       Found* found) except -1:
-        if self.has_key(key, first_key):
+        if is_delivery(key) or self.has_key(key, first_key):
             return 0
         self.keys.copy(key)
         self.items.copy(item)
@@ -239,18 +230,68 @@ cdef inline int add_optional(Strings column, const unsigned char* field) except 
     return column.add_null() if field == NULL else column.copy(field)
 
 
-cdef bint read_time(const unsigned char* text, Py_ssize_t size, int64_t* time_us) noexcept:
-    """Milliseconds since 1970, as digits."""
+cdef inline bint is_delivery(const unsigned char* key) noexcept:
+    """Whether a property is the broker's, about this delivery and not of the message."""
+    return field_bytes(key) == DELIVERY_BYTES and memcmp(key + 2, DELIVERY, DELIVERY_BYTES) == 0
+
+
+cdef bint read_digits(const unsigned char* text, Py_ssize_t size, Py_ssize_t digits_max, int64_t* number) noexcept:
     cdef int64_t value = 0
     cdef Py_ssize_t index
-    if not 0 < size <= TIME_DIGITS_MAX:
+    if not 0 < size <= digits_max:
         return False
     for index in range(size):
         if not c'0' <= text[index] <= c'9':
             return False
         value = value * 10 + (text[index] - c'0')
+    number[0] = value
+    return True
+
+
+cdef bint read_time(const unsigned char* text, Py_ssize_t size, int64_t* time_us) noexcept:
+    """Milliseconds since 1970, as digits."""
+    cdef int64_t value = 0
+    if not read_digits(text, size, TIME_DIGITS_MAX, &value):
+        return False
     time_us[0] = value * 1000
     return True
+
+
+cdef const unsigned char* behind(const unsigned char* property, const unsigned char* end) except NULL:
+    """Where the next property begins; the client has found them right."""
+    cdef uint8_t identifier = property[0]
+    cdef const unsigned char* field = property + 1
+    cdef unsigned int number = 0
+    if identifier == PAYLOAD_FORMAT:
+        return field + 1
+    if identifier == MESSAGE_EXPIRY:
+        return field + 4
+    if identifier == TOPIC_ALIAS:
+        return field + 2
+    if identifier == SUBSCRIPTION_IDENTIFIER:
+        return field + max(1, read_varint(field, end - field, &number))
+    if identifier not in (CONTENT_TYPE, RESPONSE_TOPIC, CORRELATION_DATA, USER_PROPERTY):
+        raise ValueError(f"a PUBLISH has no property 0x{identifier:02X}")
+    field += 2 + field_bytes(field)
+    return field + 2 + field_bytes(field) if identifier == USER_PROPERTY else field
+
+
+cdef int64_t delivery_of(const unsigned char* block, Py_ssize_t size) except -1:
+    """The number of a delivery, from its properties; 0 if it has none."""
+    cdef unsigned int length = 0
+    cdef int64_t number = 0
+    cdef const unsigned char* end = block + size
+    cdef const unsigned char* item
+    if size <= 1:
+        return 0
+    block += read_varint(block, size, &length)
+    while block < end:
+        if block[0] == USER_PROPERTY and is_delivery(block + 1):
+            item = block + 1 + 2 + DELIVERY_BYTES
+            read_digits(item + 2, field_bytes(item), NUMBER_DIGITS_MAX, &number)
+            return number
+        block = behind(block, end)
+    return 0
 
 
 cdef inline uint64_t mixed(uint64_t digest, uint64_t word) noexcept:
@@ -275,12 +316,16 @@ cdef uint64_t digest_of(uint64_t digest, const unsigned char* data, Py_ssize_t s
 
 
 def identify(MessageBatch batch):
-    """(flags as uint8, packet identifiers as uint16, digests as uint64): what a repeat is known by."""
+    """(flags as uint8, packet identifiers as uint16, digests as uint64, delivery numbers as int64).
+
+    It is what a repeat is known by.
+    """
     cdef Py_ssize_t count = batch.stop - batch.start
-    cdef Buffer flags = Buffer(), packet_ids = Buffer(), digests = Buffer()
+    cdef Buffer flags = Buffer(), packet_ids = Buffer(), digests = Buffer(), deliveries = Buffer()
     cdef uint8_t* flag = <uint8_t*>flags.extend(count)
     cdef uint16_t* packet_id = <uint16_t*>packet_ids.extend(count * 2)
     cdef uint64_t* digest = <uint64_t*>digests.extend(count * 8)
+    cdef int64_t* delivery = <int64_t*>deliveries.extend(count * 8)
     cdef const unsigned char* data = batch.storage.data
     cdef const Record* record = &batch.storage.records[batch.start]
     cdef Py_ssize_t index
@@ -290,8 +335,9 @@ def identify(MessageBatch batch):
         digest[index] = digest_of(
             digest_of(0, data + record.topic_at, record.topic_bytes), data + record.payload_at, record.payload_bytes
         )
+        delivery[index] = delivery_of(data + record.payload_at - record.properties_bytes, record.properties_bytes)
         record += 1
-    return flags, packet_ids, digests
+    return flags, packet_ids, digests, deliveries
 
 
 @cython.final

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from braidmq.spark.schema import spark_schema
 from braidmq.spark.sink import MqttStreamWriter, MqttWriter
-from braidmq.spark.source import MqttStreamReader, batch_reader, stream_reader
+from braidmq.spark.source import MqttStreamReader, batch_reader, check_read_options, stream_reader
 
 
 class MqttDataSource(DataSource):
@@ -18,6 +18,8 @@ class MqttDataSource(DataSource):
         return "mqtt"
 
     def schema(self) -> StructType:
+        """Asked for by `load()`: the place where a wrong option can be told in our own words."""
+        check_read_options(self.options)
         return spark_schema()
 
     def streamReader(self, schema: StructType) -> MqttStreamReader:  # noqa: N802 (Spark's name)

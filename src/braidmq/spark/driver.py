@@ -2,7 +2,7 @@
 
 Lives in the process that Spark starts for the source, and knows no pyspark. Receivers start with the first
 question for the latest offset: planning a batch again after a restart needs none. A broker that is away is no
-error here: the log simply does not grow, and the reports say why.
+error unless the user says so: the log simply does not grow, and the reports say why (`health`).
 """
 
 import time
@@ -13,24 +13,28 @@ import msgspec
 from braidmq.errors import BraidError
 from braidmq.spark.dedup import WINDOW
 from braidmq.spark.files import Claim
+from braidmq.spark.health import Health, unsettled
 from braidmq.spark.offsets import Log, Offsets, latest, resolve
 from braidmq.spark.plan import Keep, Slice, TriggerLimits, next_end, partitions, slices
 from braidmq.spark.source_options import StreamOptions, Subscriber
 from braidmq.spark.supervisor import Supervisor
 from braidmq.spark.tasks import ReceiverTask
-from braidmq.spark.wal import Member, Wal
+from braidmq.spark.wal import Member, SourceState, Wal
 
 CLAIM_PATIENCE_S = 30.0  # an earlier run may still be ending
 DRAIN_QUIET_S = 3.0
-PARTITION_BYTES_MAX = 32 << 20
 SEGMENTS_KEPT = 256  # committed ones; with few messages each, a listing would become long
 LISTING_SHARE_MAX = 0.05  # of the driver's time
+STATE_EVERY_S = 1.0
 AVAILABLE_NOW_POLL_S = 0.05
-SETTLED_STATES = ("receiving", "full", "drained")
 
 
 class DataLossError(BraidError):
     """Rows that the query should read are not in the log."""
+
+
+class UnavailableError(BraidError):
+    """What waits at a broker could not be fetched."""
 
 
 class StreamDriver:
@@ -46,6 +50,10 @@ class StreamDriver:
         self._batch_at = time.monotonic()
         self._target: Offsets | None = None  # of a query that reads what is there now
         self._committed: Offsets = {}
+        self._health = Health(options.disconnected_s_max)
+        self._state_told_at = float("-inf")
+        # Only who guesses repeats has to read old rows again after a crash.
+        self._rows_kept = WINDOW if options.dedup == "true" else 0
 
     @property
     def supervisor(self) -> Supervisor:
@@ -58,7 +66,7 @@ class StreamDriver:
 
     def latest(self, start: Offsets, limits: TriggerLimits) -> Offsets:
         self._start_receivers()
-        self._note_drained()
+        self._look_after()
         logs = self._list(start)
         if self._target is not None:
             logs = {name: _until(log, self._target.get(name, 0)) for name, log in logs.items()}
@@ -80,20 +88,31 @@ class StreamDriver:
         self._start_receivers()
         options = self._options
         deadline = time.monotonic() + options.available_now_timeout_s
-        seen, seen_at = -1, time.monotonic()
+        seen, seen_at, absent = -1, time.monotonic(), [""]
         while (now := time.monotonic()) < deadline:
+            self._look_after()
             reports = self._supervisor.reports()
-            settled = all(report.state in SETTLED_STATES for report in reports)
+            absent = unsettled(reports)
             progress = sum(report.next_offset for report in reports)
-            if progress != seen or not settled:
+            if progress != seen or absent:
                 seen, seen_at = progress, now
             elif now - seen_at >= options.available_now_quiet_s:
                 break
             time.sleep(AVAILABLE_NOW_POLL_S)
+        if absent and options.fail_when_unavailable:
+            raise UnavailableError(
+                f"gave up after {options.available_now_timeout_s:g} s: what waits for {'; '.join(absent)} is "
+                "not read. availableNowTimeout waits longer, failWhenUnavailable=false goes on without it"
+            )
         self._listed_at = float("-inf")
         self._target = latest(self._list({}))
 
     # -- batches ------------------------------------------------------------------------------------------
+
+    @property
+    def log_id(self) -> str | None:
+        """What executors must find in the log, to show that it is the same one."""
+        return self._wal.id()
 
     def plan(self, start: Offsets, end: Offsets) -> list[list[Slice]]:
         """The partitions of a batch. A listing of its own: the batch may be one of an earlier run."""
@@ -104,7 +123,7 @@ class StreamDriver:
                 f"{missing} are not in {self._wal.location}. They were deleted, or the checkpoint belongs to "
                 "another log. failOnDataLoss=false goes on without them"
             )
-        return partitions(found, PARTITION_BYTES_MAX)
+        return partitions(found)
 
     def commit(self, end: Offsets) -> None:
         self._committed = end
@@ -115,6 +134,7 @@ class StreamDriver:
     def stop(self) -> None:
         self._supervisor.stop()
         if self._claim is not None:
+            self._tell_state()
             self._claim.release()
             self._claim = None
 
@@ -128,6 +148,7 @@ class StreamDriver:
         wanted = {subscriber.name: self._member(subscriber) for subscriber in self._options.subscribers}
         self._members = previous | wanted
         self._wal.write_members(self._members.values())
+        self._wal.make_id()
         orphans = [member for member in previous.values() if member.name not in wanted and not member.drained]
         self._supervisor.start(self._tasks(wanted.values(), previous))
         self._supervisor.start(self._task(orphan, (), DRAIN_QUIET_S) for orphan in orphans)
@@ -160,6 +181,19 @@ class StreamDriver:
             dedup=options.dedup,
             drain_quiet_s=drain_quiet_s,
         )
+
+    def _look_after(self) -> None:
+        self._note_drained()
+        now = time.monotonic()
+        if now - self._state_told_at >= max(STATE_EVERY_S, 10 * self._wal.files.listing_pause_s):
+            self._state_told_at = now
+            self._tell_state()
+        self._health.check(self._supervisor.reports(), now)
+
+    def _tell_state(self) -> None:
+        """For who looks at the query from outside: its process is a child of Spark's."""
+        reports, restarts = self._supervisor.reports(), self._supervisor.restarts()
+        self._wal.write_state(SourceState(at=time.time(), receivers=reports, restarts=restarts))
 
     def _note_drained(self) -> None:
         done = [
@@ -195,7 +229,7 @@ class StreamDriver:
 
     def _trim(self, end: Offsets) -> None:
         options = self._options
-        keep = Keep(WINDOW, options.subscriber_wal_bytes_max // 4, SEGMENTS_KEPT)
+        keep = Keep(self._rows_kept, options.subscriber_wal_bytes_max // 4, SEGMENTS_KEPT)
         for name, position in end.items():
             if name in self._members:
                 self._wal.trim(name, self._wal.log(name), position, keep)

@@ -1,9 +1,9 @@
 """The few things that a write-ahead log needs of a file system, for local disks and for pyarrow's file
 systems.
 
-`write` is all or nothing and durable when it returns. On a local disk: a file of another name, fsync, rename,
-fsync of the folder. On others: a file that is closed, which is what object stores and HDFS make durable, then
-moved where there is a cheap move.
+`write` is all or nothing and, unless told otherwise, durable when it returns. On a local disk: a file of
+another name, fsync, rename, fsync of the folder. On others: a file that is closed, which is what object stores
+and HDFS make durable, then moved where there is a cheap move.
 
 A claim makes one process the only writer of a folder. Locally that is a lock, which the kernel frees with
 the process. Elsewhere it is a token that the newest claimant writes and every writer looks at before it
@@ -52,7 +52,7 @@ class Files(Protocol):
 
     def make_folder(self, folder: str) -> None: ...
 
-    def write(self, path: str, fill: Callable[[Any], None]) -> None: ...
+    def write(self, path: str, fill: Callable[[Any], None], *, durable: bool = True) -> None: ...
 
     def read(self, path: str) -> Any:
         """A pyarrow file, open for reading; FileNotFoundError if there is none."""
@@ -94,14 +94,16 @@ class LocalFiles:
         path.mkdir(parents=True, exist_ok=True)
         _sync_folder(path.parent)
 
-    def write(self, path: str, fill: Callable[[Any], None]) -> None:
+    def write(self, path: str, fill: Callable[[Any], None], *, durable: bool = True) -> None:
         target = self._root / path
         unfinished = target.with_name(target.name + UNFINISHED)
         with unfinished.open("wb", buffering=0) as file:
             fill(file)
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         unfinished.rename(target)
-        _sync_folder(target.parent)
+        if durable:
+            _sync_folder(target.parent)
 
     def read(self, path: str) -> Any:
         return pa.memory_map(str(self._root / path))
@@ -170,7 +172,7 @@ class RemoteFiles:
     def make_folder(self, folder: str) -> None:
         self._filesystem.create_dir(self._path(folder), recursive=True)
 
-    def write(self, path: str, fill: Callable[[Any], None]) -> None:
+    def write(self, path: str, fill: Callable[[Any], None], *, durable: bool = True) -> None:
         target = self._path(path)
         with self._filesystem.open_output_stream(target + UNFINISHED) as file:
             fill(file)

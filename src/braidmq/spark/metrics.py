@@ -18,7 +18,7 @@ _GAUGES: Table = {
     "waiting_messages": ("Messages received and not yet stored", lambda r: r.waiting),
     "next_offset": ("Number that the next row gets", lambda r: r.next_offset),
     "last_message_seconds": ("When the last message came, since 1970", lambda r: r.last_message_at),
-    "dedup_sound": ("1 while the broker numbers so that repeats can be known", lambda r: int(r.dedup_sound)),
+    "exactly_once": ("1 while the broker numbers its deliveries", lambda r: int(r.repeats_by == "numbers")),
 }
 _COUNTERS: Table = {
     "rows": ("Messages stored", lambda r: r.rows),

@@ -20,6 +20,7 @@ DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0
 SIZE_UNITS_BYTES = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 TRUTHS = {"true": True, "false": False}
 INT64_CEILING = (1 << 63) - 1
+MISSPELT_FROM = 0.8  # how alike two names must be
 
 
 class OptionReader:
@@ -40,7 +41,9 @@ class OptionReader:
             raise ConfigError(f"options {given[0]} and {given[1]} mean the same: give one of them")
         value = self.text(given[0]) if given else None
         if not value:
-            raise ConfigError(f"option {name} is required")
+            near = difflib.get_close_matches(name.lower(), self._given, 1, MISSPELT_FROM)
+            hint = f"; did you mean it by {near[0]}?" if near and not given else ""
+            raise ConfigError(f"option {name} is required{hint}")
         return value
 
     def integer(self, name: str, default: int, least: int, most: int = INT64_CEILING) -> int:

@@ -5,11 +5,15 @@ rows never makes two offsets differ; the same (start, end) over the same segment
 which is what lets Spark run a batch again. Cost: linear in the number of segments.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from braidmq.spark.offsets import Log, Logs, Offsets, Segment, end_offset, first_offset
+
+PARTITION_BYTES_MIN = 8 << 20
+PARTITION_BYTES_MAX = 32 << 20
+PARTITIONS_USUAL = 16
 
 
 class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,13 +147,19 @@ def _pieces(log: Log, position: int, until: int | None) -> Iterator[Slice]:
             position = end
 
 
-def partitions(found: Iterable[Slice], bytes_max: int) -> list[list[Slice]]:
-    """Slices in their order, cut into parts of one subscriber and about `bytes_max` bytes."""
+def partitions(found: Sequence[Slice], bytes_max: int | None = None) -> list[list[Slice]]:
+    """Slices in their order, cut into parts of about `bytes_max` bytes.
+
+    A small batch is one part, however many subscribers it has rows of: every part costs a task, and the files
+    that this writes. By default parts grow with the batch, within bounds.
+    """
+    if bytes_max is None:
+        total_bytes = sum(piece.size_bytes for piece in found)
+        bytes_max = min(PARTITION_BYTES_MAX, max(PARTITION_BYTES_MIN, total_bytes // PARTITIONS_USUAL))
     parts: list[list[Slice]] = []
     filled_bytes = 0
     for piece in found:
-        fits = filled_bytes + piece.size_bytes <= bytes_max
-        if not parts or parts[-1][0].subscriber != piece.subscriber or not fits:
+        if not parts or filled_bytes + piece.size_bytes > bytes_max:
             parts.append([])
             filled_bytes = 0
         parts[-1].append(piece)

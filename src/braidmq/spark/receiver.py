@@ -3,7 +3,8 @@
     python -m braidmq.spark.receiver     # the task as one line of JSON on stdin, reports on stdout
 
 The order is the promise: a segment is durable before the first of its messages is acknowledged. A message
-that was not acknowledged comes again; what of it was stored already is known by the repeat filter.
+that was not acknowledged comes again; what of it was stored already is known by the number of its delivery,
+where the broker gives one.
 
 The process lives as long as its stdin: when that ends, it stores what it has, says goodbye and is gone. A
 crash at any point costs nothing but repeats.
@@ -23,16 +24,18 @@ import numpy as np
 
 from braidmq.client import BlockingClient, ClientError, MessageBatch
 from braidmq.client.backoff import Backoff
+from braidmq.client.errors import ConnectRefusedError, ServerDisconnectedError
+from braidmq.client.server import DELIVERY_NUMBERS
 from braidmq.errors import BraidError
 from braidmq.spark._columns import ColumnBuilder, identify
-from braidmq.spark.dedup import DUP, WINDOW, RepeatFilter
+from braidmq.spark.dedup import DUP, WINDOW, RepeatGuess
+from braidmq.spark.deliveries import StoredDeliveries
 from braidmq.spark.offsets import new_log_number
 from braidmq.spark.pace import Pace
-from braidmq.spark.segments import pack
-from braidmq.spark.source_options import RECEIVE_MAXIMUM_FOR_DEDUP
+from braidmq.spark.segments import deliveries_of, pack
 from braidmq.spark.tasks import ReceiverTask, Report
 from braidmq.spark.wal import SegmentWriter, Wal
-from braidmq.wire import NO_PROPERTIES, Properties, Subscription
+from braidmq.wire import NO_PROPERTIES, Properties, ReasonCode, Subscription
 
 IDLE_S = 0.2  # how long a stop may go unnoticed
 FULL_POLL_S = 0.05
@@ -43,6 +46,16 @@ BACKOFF_MIN_S = 0.2
 BACKOFF_MAX_S = 10.0
 FEW = 64  # messages; where so few come at a time, waking up for them is what costs
 NAP_S = 0.005
+# The broker knows what it doesn't want, so that trying again is of no use.
+REFUSALS = frozenset({
+    ReasonCode.UNSUPPORTED_PROTOCOL_VERSION,
+    ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
+    ReasonCode.BAD_USER_NAME_OR_PASSWORD,
+    ReasonCode.NOT_AUTHORIZED,
+    ReasonCode.BANNED,
+    ReasonCode.BAD_AUTHENTICATION_METHOD,
+})
+LOST = "the connection was lost; trying to get another"
 EXIT_FAILED = 3
 SEND_IF_NEW = 1  # retain handling: retained messages come with a new subscription only
 
@@ -80,17 +93,24 @@ class Receiver:
         segment_bytes_max = min(SEGMENT_BYTES_MAX, task.wal_bytes_max // 8)
         self._rows_max = max(1, task.receive_maximum // 2)
         self._pace = Pace(self._rows_max, segment_bytes_max, task.segment_delay_s)
-        self._filter = self._make_filter()
-        self._connections = 0  # that the filter has heard of
+        self._deliveries = StoredDeliveries.decode(self._stored_deliveries())
+        self._guess = self._make_guess()
+        self._connections = 0  # that we know of
+        self._of_lost_session = 0  # messages that may still come of one that the broker has forgotten
         self._settled = 0  # the connection on which we have subscribed
         self._last_message_at = time.monotonic()
         self._report.next_offset = self._writer.next
 
-    def _make_filter(self) -> RepeatFilter | None:
+    def _stored_deliveries(self) -> str:
+        """The newest segment knows all that are stored."""
+        log = self._wal.log(self._task.subscriber)
+        return deliveries_of(self._wal.read(self._task.subscriber, log[-1])) if log else ""
+
+    def _make_guess(self) -> RepeatGuess | None:
         task = self._task
-        if task.dedup == "false" or task.qos == 0 or task.receive_maximum > RECEIVE_MAXIMUM_FOR_DEDUP:
+        if task.dedup != "true" or task.qos == 0:
             return None
-        known = RepeatFilter(trusting=task.dedup == "true")
+        guess = RepeatGuess()
         stored, rows = [], 0
         for segment in reversed(self._wal.log(task.subscriber)):
             stored.append(self._wal.read(task.subscriber, segment))
@@ -98,8 +118,8 @@ class Receiver:
             if rows >= WINDOW:
                 break
         for batch in reversed(stored):
-            known.restore(np.asarray(batch.column("packet_id")), np.asarray(batch.column("digest")))
-        return known
+            guess.restore(np.asarray(batch.column("packet_id")), np.asarray(batch.column("digest")))
+        return guess
 
     # -- the life of the process --------------------------------------------------------------------------
 
@@ -109,9 +129,10 @@ class Receiver:
         if client is None:
             return
         try:
-            self._know_session(client)
+            self._know_session(client, 0)
             self._settle(client)
-            self._reporter.tell(state="receiving", error="")
+            self._report.repeats_by = self._repeats_by(client)
+            self._reporter.tell(state="receiving", error="", refused=False, connected_since=time.time())
             while not self._stopping.is_set() and not self._drained(client):
                 self._collect(client)
             forget = NO_PROPERTIES if self._stopping.is_set() else Properties(session_expiry_s=0)
@@ -130,7 +151,7 @@ class Receiver:
             try:
                 client.open()
             except (ClientError, OSError) as error:
-                self._reporter.tell(error=str(error))
+                self._reporter.tell(error=str(error), refused=_is_refusal(error))
                 self._stopping.wait(backoff.delay_s())
             else:
                 return client
@@ -149,6 +170,7 @@ class Receiver:
                 "receive_maximum": task.receive_maximum,
                 "manual_ack": True,
                 "acks_when_processed": True,  # so the broker may judge by them how fast we are
+                "connect_properties": Properties(user_properties=(DELIVERY_NUMBERS,)),
                 "backoff_max_s": BACKOFF_MAX_S,
             },
         )
@@ -213,7 +235,7 @@ class Receiver:
     def _take(self, client: BlockingClient, batch: MessageBatch, builder: ColumnBuilder) -> None:
         identity = identify(batch)
         marked = np.count_nonzero(np.frombuffer(memoryview(identity[0]), np.uint8) & DUP)
-        repeats = self._repeats(client, identity)
+        repeats = self._repeats(client, batch, identity)
         self._report.redelivered += int(marked)
         if repeats is not None:
             self._report.repeats += int(repeats.sum())
@@ -221,30 +243,45 @@ class Receiver:
         builder.add(batch, time.time_ns() // 1000, identity, repeats)
         self._last_message_at = time.monotonic()
 
-    def _repeats(self, client: BlockingClient, identity: Any) -> Any:
-        if self._filter is None:
+    def _repeats(self, client: BlockingClient, batch: MessageBatch, identity: Any) -> Any:
+        self._know_session(client, len(batch))
+        if self._of_lost_session > 0:
+            self._of_lost_session -= len(batch)
             return None
-        # Messages of a lost session may be among these, and a new session repeats nothing yet.
-        known = self._know_session(client)
-        return self._filter.repeats(*identity) if known else None
+        if self._task.dedup == "false":
+            return None
+        if client.session.server.delivery_numbers:
+            return self._deliveries.repeats(identity[3])
+        return None if self._guess is None else self._guess.repeats(*identity[:3])
 
-    def _know_session(self, client: BlockingClient) -> bool:
-        """Tells the filter of a new connection; False: the broker has lost the session."""
+    def _know_session(self, client: BlockingClient, taken: int) -> None:
+        """Notes a new connection, and whether the broker has lost the session.
+
+        Then messages of the old one may be among those `taken` and still queued: they repeat nothing, and
+        their numbers say nothing about the new one.
+        """
         session = client.session
-        if self._filter is None or session.connections == self._connections:
-            return True
+        if session.connections == self._connections:
+            return
         self._connections = session.connections
-        if session.session_present:
-            self._filter.connected()
-        else:
-            self._filter.reset()
-        return session.session_present
+        if session.server.session_identity != self._deliveries.session:
+            self._deliveries = StoredDeliveries(session.server.session_identity)
+        if not session.session_present:
+            self._of_lost_session = taken + session.queued_messages
+            if self._guess is not None:
+                self._guess.reset()
+
+    def _repeats_by(self, client: BlockingClient) -> str:
+        if self._task.dedup != "false" and client.session.server.delivery_numbers:
+            return "numbers"
+        return "none" if self._guess is None else "guess"
 
     def _store(self, builder: ColumnBuilder, batches: list[MessageBatch]) -> None:
         """First durable, then acknowledged."""
         if builder.rows:
             size_bytes, rows = builder.size_bytes, builder.rows
-            self._writer.write(pack(builder, str(self._task.broker)), size_bytes)
+            stored = pack(builder, str(self._task.broker), self._deliveries.encode())
+            self._writer.write(stored, size_bytes)
             self._report.rows += rows
             self._report.received_bytes += size_bytes
             self._report.segments += 1
@@ -272,10 +309,12 @@ class Receiver:
         report.dropped = client.dropped_messages
         report.wal_bytes = self._writer.size_bytes
         report.next_offset = self._writer.next
-        report.dedup_sound = self._filter is None or self._filter.sound
+        report.repeats_by = self._repeats_by(client)
         state = "receiving" if client.connected else "connecting"
         if state != report.state:
-            self._reporter.tell(state=state)
+            since = time.time() if client.connected else 0.0
+            error = "" if client.connected else LOST
+            self._reporter.tell(state=state, connected_since=since, error=error)
         self._reporter.tell_sometimes()
 
 
@@ -301,10 +340,23 @@ def main() -> int:
     try:
         Receiver(task, stopping, reports).run()
     except (BraidError, OSError) as error:
+        state, why = _ending(task, error)
         with contextlib.suppress(OSError):  # perhaps nobody listens any more
-            Reporter(Report(subscriber=task.subscriber, state="failed", error=str(error)), reports).tell()
+            Reporter(Report(subscriber=task.subscriber, state=state, error=why), reports).tell()
         return EXIT_FAILED
     return 0
+
+
+def _is_refusal(error: Exception) -> bool:
+    return isinstance(error, ConnectRefusedError) and error.reason in REFUSALS
+
+
+def _ending(task: ReceiverTask, error: Exception) -> tuple[str, str]:
+    """The last state of a receiver that could not go on, and why."""
+    cause = error.__cause__ or error
+    if isinstance(cause, ServerDisconnectedError) and cause.reason == ReasonCode.SESSION_TAKEN_OVER:
+        return "taken", f"another client connected as {task.subscriber} to {task.broker}"
+    return "failed", str(error)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 A file stores only what differs from row to row: the broker is written once, in the schema's metadata; the
 subscriber and the numbers follow from where the file is; columns that no message of the segment fills are
 left out. Executors add all that back (`unpack`), so that storing stays cheap for the one process that
-receives. `packet_id` and `digest` are for the receiver alone: they let it know repeats after a crash.
+receives. `packet_id`, `digest` and the stored deliveries in the metadata are for the receiver alone: they let
+it know repeats after a crash.
 """
 
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 from braidmq.spark._columns import Buffer, ColumnBuilder
 from braidmq.spark.schema import ARROW_SCHEMA
 
+DELIVERIES = "deliveries"
 RETAIN = 0x01
 DUP = 0x08
 
@@ -21,8 +23,8 @@ _STORED_ONLY = {"flags": pa.uint8(), "packet_id": pa.uint16(), "digest": pa.uint
 _MAP = ARROW_SCHEMA.field("user_properties").type
 
 
-def pack(builder: ColumnBuilder, broker: str) -> pa.RecordBatch:
-    """The messages of a builder as one batch to be stored."""
+def pack(builder: ColumnBuilder, broker: str, deliveries: str = "") -> pa.RecordBatch:
+    """The messages of a builder as one batch to be stored; `deliveries` are all that are stored with it."""
     buffers = {name: list(map(_arrow_buffer, parts)) for name, parts in builder.buffers().items()}
     keys, items = buffers.pop("keys", None), buffers.pop("items", None)
     arrays = {}
@@ -32,8 +34,15 @@ def pack(builder: ColumnBuilder, broker: str) -> pa.RecordBatch:
             arrays[name] = pa.Array.from_buffers(_MAP, builder.rows, parts, children=[pairs])
         else:
             arrays[name] = pa.Array.from_buffers(_stored_type(name), builder.rows, parts)
-    schema = pa.schema([(name, array.type) for name, array in arrays.items()], metadata={"broker": broker})
+    told = {"broker": broker, DELIVERIES: deliveries}
+    schema = pa.schema([(name, array.type) for name, array in arrays.items()], metadata=told)
     return pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
+
+
+def deliveries_of(stored: pa.RecordBatch) -> str:
+    """Which deliveries were stored when this batch was, itself included; empty if that isn't known."""
+    found: bytes = (stored.schema.metadata or {}).get(DELIVERIES.encode(), b"")
+    return found.decode()
 
 
 def _arrow_buffer(part: Buffer | None) -> Any:

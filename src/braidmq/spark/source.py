@@ -23,10 +23,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from braidmq.errors import ConfigError
-from braidmq.spark.driver import PARTITION_BYTES_MAX, DataLossError, StreamDriver
+from braidmq.spark.driver import DataLossError, StreamDriver
 from braidmq.spark.metrics import serve_metrics
 from braidmq.spark.offsets import Offsets, resolve
 from braidmq.spark.plan import Slice, TriggerLimits, partitions, slices
+from braidmq.spark.preflight import check_connection
 from braidmq.spark.reading import read_slices
 from braidmq.spark.schema import spark_schema
 from braidmq.spark.snapshot import read_retained
@@ -34,6 +35,7 @@ from braidmq.spark.source_options import (
     SnapshotOptions,
     StreamOptions,
     WalRangeOptions,
+    means_stream,
     read_batch_options,
     read_stream_options,
 )
@@ -51,6 +53,13 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
     return WalRangeReader(read) if isinstance(read, WalRangeOptions) else SnapshotReader(read)
 
 
+def check_read_options(options: Mapping[str, str]) -> None:
+    """ConfigError for what would be refused later. Whether a stream is meant, the options have to tell."""
+    read = read_stream_options(options) if means_stream(options) else read_batch_options(options)
+    if not isinstance(read, WalRangeOptions):
+        check_connection(read.connection)
+
+
 def _check_schema(schema: StructType) -> None:
     if [(field.name, field.dataType) for field in schema] != [
         (field.name, field.dataType) for field in spark_schema()
@@ -59,9 +68,10 @@ def _check_schema(schema: StructType) -> None:
 
 
 class SlicesPartition(InputPartition):
-    def __init__(self, pieces: Sequence[Slice]) -> None:
+    def __init__(self, pieces: Sequence[Slice], log_id: str | None) -> None:
         super().__init__(None)
         self.pieces = pieces
+        self.log_id = log_id
 
 
 class MqttStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -92,14 +102,14 @@ class MqttStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked().prepare_available_now()
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        return [SlicesPartition(pieces) for pieces in self._asked().plan(start, end)]
+        driver = self._asked()
+        parts = driver.plan(start, end)
+        log_id = driver.log_id
+        return [SlicesPartition(pieces, log_id) for pieces in parts]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, SlicesPartition)
-        options = self._options
-        return read_slices(
-            options.wal_location, partition.pieces, skip_missing=not options.fail_on_data_loss
-        )
+        return _read(partition, self._options)
 
     def commit(self, end: Offsets) -> None:
         self._asked().commit(end)
@@ -143,15 +153,21 @@ class WalRangeReader(DataSourceReader):
         found, gaps = slices(resolve(options.starting, logs), end, logs)
         if gaps and options.fail_on_data_loss:
             raise DataLossError(f"{'; '.join(map(str, gaps))} are not in {options.wal_location}")
-        return [SlicesPartition(pieces) for pieces in partitions(found, PARTITION_BYTES_MAX)]
+        return [SlicesPartition(pieces, wal.id()) for pieces in partitions(found)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if not isinstance(partition, SlicesPartition):
             return iter(())  # Spark's way to say that there is no partition
-        options = self._options
-        return read_slices(
-            options.wal_location, partition.pieces, skip_missing=not options.fail_on_data_loss
-        )
+        return _read(partition, self._options)
+
+
+def _read(partition: SlicesPartition, options: StreamOptions | WalRangeOptions) -> Iterator[Any]:
+    return read_slices(
+        options.wal_location,
+        partition.pieces,
+        skip_missing=not options.fail_on_data_loss,
+        log_id=partition.log_id,
+    )
 
 
 class SnapshotReader(DataSourceReader):

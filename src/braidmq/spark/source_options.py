@@ -18,13 +18,14 @@ from braidmq.topics import validate_filter
 
 MIB = 1 << 20
 WAL_BYTES_LEAST = 16 * MIB
-# Beyond a third of the packet identifiers a repeat can't be told from a reused identifier (see dedup.py).
-RECEIVE_MAXIMUM_FOR_DEDUP = 21_844
+# Beyond a third of the packet identifiers a repeat can't be guessed from a reused identifier (see dedup.py).
+RECEIVE_MAXIMUM_FOR_GUESS = 21_844
 
 _STREAM_ONLY = (
     "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "walMaxBytes",
     "metricsPort", "metricsHost", "availableNowQuiet", "availableNowTimeout", "dedupRedelivered",
     "subscribersPerBroker", "sessionExpiry", "receiveMaximum", "segmentDelay", "shared",
+    "failWhenDisconnected", "failWhenUnavailable",
 )  # fmt: skip
 _CONNECTION_ONLY = (
     "brokers", "brokerUrl", "topicFilter", "subscribe", "qos", "username", "password", "tls", "tls.ca",
@@ -55,6 +56,8 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     starting: Position
     fail_on_data_loss: bool
     dedup: str  # auto, true or false
+    disconnected_s_max: float | None  # None: a broker may be away for ever
+    fail_when_unavailable: bool
     metrics_port: int | None
     metrics_host: str
     available_now_quiet_s: float
@@ -90,7 +93,7 @@ def read_stream_options(given: Mapping[str, str]) -> StreamOptions:
     options.refuse(("endingOffsets",), "is for spark.read; a stream has no end")
     options.refuse(("snapshotQuiet",), "is for spark.read: a stream takes no snapshot")
     connection = read_connection(options)
-    group = _read_group(options)
+    group = _read_group(options, None)
     shared = options.boolean("shared", True)
     each = options.integer("subscribersPerBroker", 1, 1, 1_000)
     if not shared and each > 1:
@@ -112,6 +115,8 @@ def read_stream_options(given: Mapping[str, str]) -> StreamOptions:
         starting=read_position("startingOffsets", options.text("startingOffsets", "earliest") or ""),
         fail_on_data_loss=options.boolean("failOnDataLoss", True),
         dedup=options.choice("dedupRedelivered", "auto", ("auto", "true", "false")),
+        disconnected_s_max=_read_disconnected(options),
+        fail_when_unavailable=options.boolean("failWhenUnavailable", True),
         metrics_port=options.optional_integer("metricsPort", 0, 65_535),
         metrics_host=options.text("metricsHost", "127.0.0.1") or "",
         available_now_quiet_s=options.duration_s("availableNowQuiet", 2, 0.1, 3600),
@@ -128,12 +133,19 @@ def _check_stream(read: StreamOptions) -> None:
             f"option walMaxBytes is too small: each of {len(read.subscribers)} subscribers needs "
             f"{WAL_BYTES_LEAST} bytes"
         )
-    if read.dedup == "true" and read.receive_maximum > RECEIVE_MAXIMUM_FOR_DEDUP:
+    if read.dedup == "true" and read.receive_maximum > RECEIVE_MAXIMUM_FOR_GUESS:
         raise ConfigError(
-            f"option dedupRedelivered=true needs a receiveMaximum of at most {RECEIVE_MAXIMUM_FOR_DEDUP}"
+            f"option dedupRedelivered=true needs a receiveMaximum of at most {RECEIVE_MAXIMUM_FOR_GUESS}"
         )
     if read.qos > 0 and read.session_expiry_s == 0:
         raise ConfigError("option sessionExpiry of 0 loses messages at every reconnect; use qos=0 for that")
+
+
+def means_stream(given: Mapping[str, str]) -> bool:
+    """Whether these can only be options of a stream: it has both a broker and a log, or what only it has."""
+    names = {name.lower() for name in given}
+    has_broker = bool(names & {"brokers", "brokerurl"})
+    return has_broker and bool(names & {name.lower() for name in ("walLocation", "group", *_STREAM_ONLY)})
 
 
 def read_batch_options(given: Mapping[str, str]) -> WalRangeOptions | SnapshotOptions:
@@ -161,7 +173,7 @@ def _read_wal_range(options: OptionReader) -> WalRangeOptions:
 
 def _read_snapshot(options: OptionReader) -> SnapshotOptions:
     connection = read_connection(options)
-    group = _read_group(options)
+    group = _read_group(options, "spark")
     read = SnapshotOptions(
         connection=connection,
         filters=_read_filters(options),
@@ -173,8 +185,14 @@ def _read_snapshot(options: OptionReader) -> SnapshotOptions:
     return read
 
 
-def _read_group(options: OptionReader) -> str:
-    group = options.text("group", "spark") or ""
+def _read_disconnected(options: OptionReader) -> float | None:
+    given = options.has("failWhenDisconnected")
+    return options.duration_s("failWhenDisconnected", 0, 1, 86_400 * 366) if given else None
+
+
+def _read_group(options: OptionReader, default: str | None) -> str:
+    """A stream has no default: two queries with one group would share the messages out between them."""
+    group = options.required("group") if default is None else options.text("group", default) or ""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", group):
         raise ConfigError(f"option group must be 1 to 64 letters, digits, dots, dashes or _, not {group!r}")
     return group

@@ -19,6 +19,7 @@ from braidmq.spark.tasks import ReceiverTask, Report
 BACKOFF_MIN_S = 0.1
 BACKOFF_MAX_S = 15.0
 STOP_PATIENCE_S = 12.0  # a little more than a receiver gives itself
+FINAL_STATES = ("drained", "taken")  # starting it again would be of no use
 
 
 class Keeper:
@@ -55,11 +56,11 @@ class Keeper:
 
     def _keep(self) -> None:
         backoff = Backoff(BACKOFF_MIN_S, BACKOFF_MAX_S, random.random)
-        while not self._stopping.is_set() and self.report.state != "drained":
+        while not self._stopping.is_set() and self.report.state not in FINAL_STATES:
             began = time.monotonic()
             self._run_once()
             backoff.connection_lasted(time.monotonic() - began)
-            if not self._stopping.is_set() and self.report.state != "drained":
+            if not self._stopping.is_set() and self.report.state not in FINAL_STATES:
                 self.restarts += 1
                 self._stopping.wait(backoff.delay_s())
 
@@ -88,7 +89,8 @@ class Keeper:
         with self._lock:
             if process.stdin is not None and not process.stdin.closed:
                 process.stdin.close()
-        if self.report.state not in ("drained", "stopped", "failed"):
+        self.report.connected_since = 0.0
+        if self.report.state not in (*FINAL_STATES, "stopped", "failed"):
             self.report.state = "failed"
             self.report.error = f"the receiver ended with code {process.returncode}"
 

@@ -27,8 +27,11 @@ class Report(msgspec.Struct, kw_only=True):
     """The state of a receiver; counters count from the start of its process."""
 
     subscriber: str
-    state: str = "starting"  # then connecting, receiving, full; at the end drained, stopped or failed
+    # Then connecting, receiving, full; at the end drained, stopped, failed, or taken by another client.
+    state: str = "starting"
     error: str = ""  # why it does not receive
+    refused: bool = False  # the broker doesn't let it in, and will not by itself
+    connected_since: float = 0.0  # seconds since 1970; 0: it isn't
     connections: int = 0
     rows: int = 0
     received_bytes: int = 0
@@ -39,5 +42,5 @@ class Report(msgspec.Struct, kw_only=True):
     waiting: int = 0  # received and not yet taken
     wal_bytes: int = 0
     next_offset: int = 0
-    dedup_sound: bool = True
+    repeats_by: str = ""  # how they are known: numbers, guess or none; empty: not connected yet
     last_message_at: float = 0.0  # seconds since 1970

@@ -1,6 +1,8 @@
 """The write-ahead log: what receivers have stored and Spark has not finished with.
 
+    <walLocation>/id.json                        what executors find to know that they see this log
     <walLocation>/members.json                   who ever received into this log
+    <walLocation>/state.json                     how the receivers are, every second
     <walLocation>/<subscriber>/<segment>.arrow   rows in the order of receipt
 
 Writers: a receiver writes segments into its own folder and nobody else does; the driver writes `members.json`
@@ -9,6 +11,7 @@ and deletes segments. Readers look at names first, and a name is there only when
 
 from collections.abc import Callable, Iterable
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -17,8 +20,11 @@ from braidmq.spark.files import UNFINISHED, Claim, Files, open_files
 from braidmq.spark.offsets import Log, Segment, end_offset, read_log
 from braidmq.spark.options import BrokerAddress
 from braidmq.spark.plan import Keep, trimmable
+from braidmq.spark.tasks import Report
 
+ID_NAME = "id.json"
 MEMBERS_NAME = "members.json"
+STATE_NAME = "state.json"
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +34,14 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     broker: BrokerAddress
     subscriptions: tuple[str, ...]
     drained: bool = False  # no longer wanted, and nothing of it is left at the broker
+
+
+class SourceState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a query receives, as of a moment: for who looks at it from outside."""
+
+    at: float  # seconds since 1970
+    receivers: list[Report] = []
+    restarts: dict[str, int] = {}
 
 
 class Wal:
@@ -56,6 +70,30 @@ class Wal:
     def trim(self, subscriber: str, log: Log, committed: int, keep: Keep) -> None:
         for segment in trimmable(log, committed, keep):
             self.files.delete(f"{subscriber}/{segment.name}")
+
+    def id(self) -> str | None:
+        """None of a log that no query has received into since logs have one."""
+        try:
+            with self.files.read(ID_NAME) as file:
+                return msgspec.json.decode(file.read(), type=str)
+        except FileNotFoundError:
+            return None
+
+    def make_id(self) -> None:
+        if self.id() is None:
+            data = msgspec.json.encode(uuid4().hex)
+            self.files.write(ID_NAME, lambda file: file.write(data))
+
+    def state(self) -> SourceState | None:
+        try:
+            with self.files.read(STATE_NAME) as file:
+                return msgspec.json.decode(file.read(), type=SourceState)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+    def write_state(self, state: SourceState) -> None:
+        data = msgspec.json.encode(state)
+        self.files.write(STATE_NAME, lambda file: file.write(data), durable=False)
 
     def members(self) -> tuple[Member, ...]:
         try:
