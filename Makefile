@@ -54,7 +54,7 @@ demo-small: setup ## one broker, publishers and subscribers with a live table; n
 	$(BIN)/braidmq demo --broker-only $(ARGS)
 
 .PHONY: soak
-soak: java setup $(VENV)/.tools ## kill brokers, receivers, workers and Spark for minutes, then count every message
+soak: java setup $(VENV)/.tools ## kill and cut brokers, receivers, workers and Spark for minutes, then count every message
 	$(BIN)/python -m tests.spark.soak $(ARGS)
 
 .PHONY: bench

@@ -10,20 +10,24 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
+import paho.mqtt.client as paho
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from braidmq.client import BlockingClient, publish_patiently
-from braidmq.errors import BraidError
-from braidmq.wire import Publish
+from braidmq.spark.wal import Wal
 from tests.spark.waiting import WAIT_S, wait_for
 from tests.support.broker import Broker, free_port, toml_text
 
+Row = tuple[str, bytes]  # topic and payload
+SAME = b"ok"
+QUIET_S = 1.0
 ROOM = {"limits": {"queue_messages_max": 1_000_000, "queue_bytes_max": 1 << 30}}
 
 
@@ -77,6 +81,13 @@ class DurableBroker:
         process.kill()
         process.wait()
 
+    def restart(self) -> None:
+        """In order, with SIGTERM."""
+        assert self._running is not None
+        self._running.process.terminate()
+        self._running.process.wait()
+        self.start()
+
     def stop(self) -> None:
         assert self._running is not None
         self._running.stop()
@@ -114,6 +125,15 @@ class AttackedQuery:
     def receivers(self) -> list[psutil.Process]:
         return self.descendants("braidmq.spark.receiver")
 
+    def wait_until_receiving(self, receivers: int) -> None:
+        wal = Wal(str(self.folder / "wal"))
+
+        def all_receive() -> bool:
+            state = wal.state()
+            return state is not None and [one.state for one in state.receivers] == ["receiving"] * receivers
+
+        wait_for(all_receive, "the receivers")
+
     def kill_receivers(self) -> int:
         return kill(self.receivers())
 
@@ -128,11 +148,12 @@ class AttackedQuery:
             self._process.stdin.close()
             self._process.wait(60)
 
-    def payloads(self) -> Counter[bytes]:
-        counted: Counter[bytes] = Counter()
+    def rows(self) -> Counter[Row]:
+        """How often each topic and payload is among the rows that were written."""
+        counted: Counter[Row] = Counter()
         for path in (self.folder / "out").glob("*.arrow"):
             with pa.ipc.open_file(path) as file:
-                counted.update(file.read_all().column("payload").to_pylist())
+                counted.update(_rows_of(file.read_all()))
         return counted
 
 
@@ -151,28 +172,21 @@ class AttackedSparkQuery(AttackedQuery):
         daemons = self.descendants("pyspark.daemon")
         return kill([process for process in daemons if process.ppid() in {other.pid for other in daemons}])
 
-    def payloads(self) -> Counter[bytes]:
-        counted: Counter[bytes] = Counter()
-        for (_, payload), count in self.rows().items():
-            counted[payload] += count
-        return counted
-
-    def rows(self) -> Counter[tuple[str, bytes]]:
-        """(topic without its last level, payload), from the files that Spark has committed.
-
-        What an aborted task has left is not among them.
-        """
+    def rows(self) -> Counter[Row]:
+        """From the files that Spark has committed: what an aborted task has left is not among them."""
         committed: set[str] = set()
         for path in (self.folder / "out" / "_spark_metadata").glob("*"):
             if not path.name.startswith(".") and not path.name.endswith(".tmp"):
                 lines = path.read_text().splitlines()[1:]
                 committed.update(unquote(json.loads(line)["path"].removeprefix("file://")) for line in lines)
-        counted: Counter[tuple[str, bytes]] = Counter()
+        counted: Counter[Row] = Counter()
         for name in committed:
-            table = pq.read_table(name, columns=["topic", "payload"])
-            topics = (topic.rpartition("/")[0] for topic in table.column("topic").to_pylist())
-            counted.update(zip(topics, table.column("payload").to_pylist(), strict=True))
+            counted.update(_rows_of(pq.read_table(name, columns=["topic", "payload"])))
         return counted
+
+
+def _rows_of(table: pa.Table) -> Iterator[Row]:
+    return zip(table.column("topic").to_pylist(), table.column("payload").to_pylist(), strict=True)
 
 
 def kill(processes: list[psutil.Process]) -> int:
@@ -185,44 +199,94 @@ def kill(processes: list[psutil.Process]) -> int:
 
 
 class Publisher:
-    """Numbers its messages; what it returns from is acknowledged by the broker."""
+    """A foreign client (paho) that counts what the broker has acknowledged.
+
+    Every second message says the same as the others, as devices do; the rest are numbered.
+    """
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.acknowledged = 0
+        self.wanted: Counter[Row] = Counter()
+        self._next = 0
 
     def publish(self, address: str, count: int, qos: int = 1) -> None:
-        numbers = range(self.acknowledged, self.acknowledged + count)
-        packets = [Publish(f"{self.topic}/{n % 5}", str(n).encode(), qos) for n in numbers]
-        with BlockingClient(address, connect_patience_s=30.0) as client:
-            # While receivers are dead a group can be full, which is told and no reason to give up.
-            outcomes = publish_patiently(client, packets, patience_s=WAIT_S)
-        for refusal in (outcome for outcome in outcomes if isinstance(outcome, BraidError)):
-            raise refusal
-        self.acknowledged += count
+        """Comes back when all are acknowledged; a group that is full is waited for."""
+        waiting = [self._message() for _ in range(count)]
+        deadline = time.monotonic() + WAIT_S
+        with paho_client(address) as client:
+            while waiting and time.monotonic() < deadline:
+                waiting = self._attempt(client, waiting, qos)
+        assert not waiting, f"the broker refused {len(waiting)} messages"
+
+    def _message(self) -> Row:
+        self._next += 1
+        payload = SAME if self._next % 2 else str(self._next).encode()
+        return f"{self.topic}/{self._next % 5}", payload
+
+    def _attempt(self, client: "PahoClient", rows: list[Row], qos: int) -> list[Row]:
+        """Those that the broker did not take."""
+        sent = {client.publish(topic, payload, qos): (topic, payload) for topic, payload in rows}
+        reasons = client.wait_for(sent)
+        self.wanted.update(row for token, row in sent.items() if reasons[token] == 0)
+        return [row for token, row in sent.items() if reasons[token] != 0]
 
     def wait_for_subscribers(self, address: str, timeout_s: float = WAIT_S) -> None:
         """A group without members gets nothing: the next message is sent until somebody is there."""
-        payload = str(self.acknowledged)
-        with BlockingClient(address, connect_patience_s=30.0) as client:
-            wait_for(
-                lambda: client.publish(f"{self.topic}/0", payload, qos=1).reason == 0,
-                "the receivers",
-                timeout_s,
-            )
-        self.acknowledged += 1
-
-    def wanted(self) -> Counter[bytes]:
-        return Counter({str(number).encode(): 1 for number in range(self.acknowledged)})
+        row = self._message()
+        with paho_client(address) as client:
+            wait_for(lambda: not self._attempt(client, [row], 1), "the receivers", timeout_s)
 
 
-def expect_each_once(query: AttackedQuery, publisher: Publisher, timeout_s: float = WAIT_S) -> None:
-    """Waits for the last message, then gives a repeat the time to show itself: until all is quiet."""
-    wanted = publisher.wanted()
-    wait_for(lambda: wanted.keys() <= query.payloads().keys(), "every message", timeout_s)
-    deadline = time.monotonic() + 1.0
-    while time.monotonic() < deadline:
-        time.sleep(0.1)
-    found = query.payloads()
-    assert found - wanted == Counter(), f"doubled: {found - wanted}"
-    assert found == wanted
+class PahoClient:
+    """paho with its callbacks gathered: what was published, and the reason that the broker gave."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.partition(":")
+        self._reasons: dict[int, int] = {}
+        self._client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+        self._client.on_publish = self._on_publish
+        self._client.max_queued_messages_set(0)
+        self._client.max_inflight_messages_set(1_000)
+        wait_for(lambda: self._connects(host, int(port)), "the broker")
+        self._client.loop_start()
+
+    def _connects(self, host: str, port: int) -> bool:
+        try:
+            return self._client.connect(host, port) == paho.MQTT_ERR_SUCCESS
+        except OSError:
+            return False
+
+    def _on_publish(self, _client: object, _data: object, mid: int, reason: Any, _properties: object) -> None:
+        self._reasons[mid] = int(reason.value)
+
+    def publish(self, topic: str, payload: bytes, qos: int) -> int:
+        return self._client.publish(topic, payload, qos).mid
+
+    def wait_for(self, tokens: Iterable[int]) -> dict[int, int]:
+        wanted = set(tokens)
+        wait_for(lambda: wanted <= self._reasons.keys(), "the acknowledgements")
+        return {token: self._reasons.pop(token) for token in wanted}
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+@contextlib.contextmanager
+def paho_client(address: str) -> Iterator[PahoClient]:
+    client = PahoClient(address)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def expect(
+    query: AttackedQuery, wanted: Counter[Row], *, exact: bool = True, timeout_s: float = WAIT_S
+) -> None:
+    """Waits until nothing is missing, then gives a repeat the time to show itself."""
+    wait_for(lambda: not wanted - query.rows(), "every message", timeout_s)
+    time.sleep(QUIET_S)
+    if exact:
+        doubled = query.rows() - wanted
+        assert not doubled, f"doubled: {doubled}"

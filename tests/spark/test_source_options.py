@@ -64,7 +64,8 @@ def test_several_filters_and_subscribers() -> None:
 
 
 def test_other_connectors_spellings_are_understood() -> None:
-    read = read_stream_options({"brokerUrl": "tcp://h:1", "subscribe": "t", "walLocation": "/w", "group": "g"})
+    given = {"brokerUrl": "tcp://h:1", "subscribe": "t", "walLocation": "/w", "group": "g"}
+    read = read_stream_options(given)
     assert str(read.connection.brokers[0]) == "h:1"
 
 

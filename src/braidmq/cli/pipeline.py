@@ -32,6 +32,7 @@ OnceFlag = Annotated[
     bool, Parameter(negative=(), help="Do what is there by now and end, instead of going on for ever.")
 ]
 Positive = validators.Number(gt=0)
+AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 @pipeline.command
@@ -46,14 +47,18 @@ def run(file: FileArgument, /, *, master: MasterFlag = None, once: OnceFlag = Fa
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):  # in place of Spark's own, which would cancel the batch
         signal.signal(number, lambda *_: stop.set())
-    print(f"tables are in {home.root.uri}; stop with Ctrl-C", flush=True)
+    _say(f"tables are in {home.root.uri}; stop with Ctrl-C")
     made.run(stop)
     return 0
 
 
 @pipeline.command
 def backfill(file: FileArgument, /, *, master: MasterFlag = None) -> int:
-    """Write what has come by now into the tables, and end: `run --once`."""
+    """Write what has come by now into the tables, and end: `run --once`.
+
+    It reads what brokers have kept for the pipeline's sessions, and closes windows by the clock. It can't
+    reach further back than they do.
+    """
     home, made = _pipeline(file, master)
     made.backfill()
     _show_status(_status(home), Console())
@@ -62,7 +67,7 @@ def backfill(file: FileArgument, /, *, master: MasterFlag = None) -> int:
 
 @pipeline.command
 def status(file: FileArgument, /, *, as_json: JsonFlag = False) -> int:
-    """Rows, lag, batch times and dead letters; exits with 1 if a query has failed or gone quiet."""
+    """Rows, lag, receivers and dead letters; exits with 1 if a query failed or a receiver isn't connected."""
     report = _status(_home(file))
     if as_json:
         print(msgspec.json.encode(report).decode())
@@ -137,12 +142,13 @@ def compact(
     *,
     master: MasterFlag = None,
     older_than_hours: Annotated[
-        float, Parameter(validator=validators.Number(gte=0), help="Leave alone hours that ended later.")
+        float,
+        Parameter(validator=validators.Number(gte=0), help="Leave alone hours that began later; 0: none."),
     ] = 1.0,
     target_mb: Annotated[float, Parameter(validator=Positive, help="How large files should become.")] = 128.0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Put the small files of past hours together; the pipeline may run meanwhile."""
+    """Put small files together; the pipeline may run meanwhile."""
     home = _home(file)
     spark = spark_session("braidmq compact", master, home.config.spark)
     from braidmq.spark.pipeline.compact import compact as compact_tables
@@ -180,7 +186,11 @@ def _pipeline(file: Path, master: str | None) -> tuple["Home", "Pipeline"]:
     spark = spark_session("braidmq pipeline", master, home.config.spark)
     from braidmq.spark.pipeline.run import Pipeline
 
-    return home, Pipeline(spark, home, lambda session: read_messages(session, home))
+    return home, Pipeline(spark, home, lambda session: read_messages(session, home), _say)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _status(home: "Home") -> "StatusReport":
@@ -191,23 +201,54 @@ def _status(home: "Home") -> "StatusReport":
 
 def _show_status(report: "StatusReport", console: Console) -> None:
     console.print(report.location, soft_wrap=True, highlight=False)
-    rows = Table("table", "rows")
+    rows = _table("table", "rows")
     for name, count in report.rows.items():
         rows.add_row(name, f"{count:,}")
     console.print(rows)
     if report.dead_letters:
-        reasons = Table("dead letters", "rows")
+        reasons = _table("dead letters", "rows")
         for reason, count in sorted(report.dead_letters.items()):
             reasons.add_row(reason, f"{count:,}")
         console.print(reasons)
-    queries = Table("query", "state", "batch", "lag", "rows/s", "batch ms", "longest", "late", "restarts")
+    if report.queries:
+        console.print(_queries(report))
+    if report.receivers:
+        console.print(_receivers(report))
+    if report.waiting_at_brokers is not None:
+        console.print(f"waiting at the brokers: {report.waiting_at_brokers:,}", highlight=False)
+    errors = [(query.name, query.error) for query in report.queries]
+    errors += [(receiver.name, receiver.error) for receiver in report.absent]
+    for name, error in errors:
+        if error:
+            console.print(f"{name}: {error}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _queries(report: "StatusReport") -> Table:
+    queries = _table("query", "state", "batch", "lag", "rows/s", "batch ms", "longest", "late", "restarts")
     for one in report.queries:
         median = "" if one.batch_ms_median is None else f"{one.batch_ms_median:.0f}"
         longest = "" if one.batch_ms_max is None else f"{one.batch_ms_max}"
         numbers = (f"{one.batch}", f"{one.lag:,}", f"{one.rows_per_s:,.0f}", median, longest, f"{one.late:,}")
         queries.add_row(one.name, one.state, *numbers, f"{one.restarts}")
-    if report.queries:
-        console.print(queries)
-    for one in report.queries:
-        if one.error is not None:
-            console.print(f"{one.name}: {one.error}", soft_wrap=True, highlight=False, markup=False)
+    return queries
+
+
+def _receivers(report: "StatusReport") -> Table:
+    receivers = _table("receiver", "state", "connected", "last message", "rows", "delivery")
+    for one in report.receivers:
+        promise = "exactly once" if one.exactly_once else "at least once"
+        times = (_ago(one.connected_s, ""), _ago(one.last_message_s, " ago"))
+        receivers.add_row(one.name, one.state, *times, f"{one.rows:,}", promise)
+    return receivers
+
+
+def _table(*columns: str) -> Table:
+    """Narrow: a line between columns costs more room than it is worth."""
+    return Table(*columns, box=None, pad_edge=False, header_style="bold")
+
+
+def _ago(seconds: float | None, after: str) -> str:
+    if seconds is None:
+        return "never"
+    size, unit = next(((size, unit) for size, unit in AGES if seconds >= size), AGES[-1])
+    return f"{seconds / size:.0f} {unit}{after}"

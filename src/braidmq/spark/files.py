@@ -2,8 +2,8 @@
 systems.
 
 `write` is all or nothing and, unless told otherwise, durable when it returns. On a local disk: a file of
-another name, fsync, rename, fsync of the folder. On others: a file that is closed, which is what object stores
-and HDFS make durable, then moved where there is a cheap move.
+another name, fsync, rename, fsync of the folder. On others: a file that is closed, which is what object
+stores and HDFS make durable, then moved where there is a cheap move.
 
 A claim makes one process the only writer of a folder. Locally that is a lock, which the kernel frees with
 the process. Elsewhere it is a token that the newest claimant writes and every writer looks at before it

@@ -6,6 +6,7 @@
 `source_options.py` and with the sink. Nothing here touches the network or the disk.
 """
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 

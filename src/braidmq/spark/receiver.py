@@ -320,7 +320,7 @@ class Receiver:
 
 def _watch(stopping: threading.Event) -> None:
     """The driver holds the other end of our stdin; when it ends, for whatever reason, so do we."""
-    while sys.stdin.buffer.read(4096):
+    while os.read(sys.stdin.fileno(), 4096):  # sys.stdin has a lock, which the end of Python would find taken
         pass
     stopping.set()
     time.sleep(STOP_PATIENCE_S)

@@ -42,6 +42,7 @@ class SourceState(msgspec.Struct, frozen=True, kw_only=True):
     at: float  # seconds since 1970
     receivers: list[Report] = []
     restarts: dict[str, int] = {}
+    waiting: int | None = None  # messages in the group's queues at the brokers; None: no broker says
 
 
 class Wal:

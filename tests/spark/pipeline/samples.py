@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from braidmq.spark.pipeline.config import PipelineConfig, load_pipeline
-from braidmq.spark.pipeline.sorting import IDENTITY
 from braidmq.spark.schema import ARROW_SCHEMA
 
 NOON_US = 1_790_078_400_000_000  # 2026-09-22 12:00 UTC
@@ -101,14 +100,6 @@ def make_messages(
         for field in ARROW_SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=ARROW_SCHEMA)
-
-
-def identified(messages: pa.Table) -> pa.Table:
-    """With the identity that the first query adds."""
-    identities = [
-        hash(pair) for pair in zip(*(messages[n].to_pylist() for n in ("topic", "payload")), strict=True)
-    ]
-    return messages.append_column(IDENTITY, pa.array(identities, pa.int64()))
 
 
 def telemetry(

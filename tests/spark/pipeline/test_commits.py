@@ -10,8 +10,12 @@ from deltalake import DeltaTable
 
 from braidmq.spark.pipeline.commits import MANIFESTS_KEPT, CommitLog
 from braidmq.spark.pipeline.delta import delta_schema
+from braidmq.spark.pipeline.home import Home, exclusive, open_home
 from braidmq.spark.pipeline.places import Place, open_place
+from braidmq.spark.pipeline.recovery import recover
+from braidmq.spark.pipeline.sorting import Sorter
 from braidmq.spark.pipeline.writing import TableWriter, Target, TaskReport
+from tests.spark.pipeline.samples import EVERYTHING, make_config, make_messages, telemetry
 
 SCHEMA = pa.schema([("at", pa.timestamp("us", tz="UTC")), ("n", pa.int64())])
 HOUR_US = 3_600_000_000
@@ -133,6 +137,36 @@ def test_a_commit_can_replace_files(root: Place) -> None:
     assert table.to_pyarrow_table()["n"].to_pylist() == [1, 2]
     assert table.schema().to_arrow() is not None
     assert [field.name for field in table.schema().fields] == delta_schema(SCHEMA).names
+
+
+def test_every_command_finishes_what_a_dead_compact_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had moved its files in and not removed the old ones: rows were there twice."""
+    home = open_home(make_config(tmp_path, EVERYTHING))
+    ingest = home.commit_log("ingest")
+    rows = Sorter(home.config).sort(make_messages([telemetry("d1"), telemetry("d2")]))["raw"]
+    ingest.commit("q", 0, [stage_raw(home, ingest, rows)])
+    old = [("raw", path) for path in parquet_files(home.root, "raw")]
+    compact = home.commit_log("compact")
+    report = stage_raw(home, compact, rows)
+    with monkeypatch.context() as patched:
+        patched.setattr(CommitLog, "_forget_old", crash_after(0, CommitLog._forget_old))
+        patched.setattr(CommitLog, "_remove", crash_after(0, CommitLog._remove))
+        with pytest.raises(CrashError):
+            compact.commit("compact", 0, [report], old)
+    assert len(parquet_files(home.root, "raw")) == 2
+    with exclusive(home, "compact"):
+        recover(home)  # somebody lives who does it himself
+        assert len(parquet_files(home.root, "raw")) == 2
+    recover(home)
+    assert len(parquet_files(home.root, "raw")) == 1
+
+
+def stage_raw(home: Home, log: CommitLog, rows: pa.Table) -> TaskReport:
+    writer = TableWriter(log.staging(), home.targets(), 1_000)
+    writer.write("raw", rows)
+    return TaskReport(writer.close())
 
 
 def test_counts_and_marks_add_up(root: Place) -> None:

@@ -75,6 +75,14 @@ def test_a_relative_location_is_beside_the_file(tmp_path: Path) -> None:
             HEAD + TELEMETRY + "[aggregates]\npercentiles = [50]",
             r"\[aggregates\] percentiles: Expected `float` < 1",
         ),
+        (
+            HEAD.replace("[pipeline]", "[pipeline]\nclock_ahead_s_max = 120") + TELEMETRY + "[aggregates]",
+            r"\[pipeline\] clock_ahead_s_max: has to be below watermark_s of \[aggregates\] \(120\)",
+        ),
+        (
+            HEAD + TELEMETRY + "[aggregates]\nclose_after_s = 60",
+            r"\[aggregates\] close_after_s: is below watermark_s",
+        ),
         (HEAD + TELEMETRY + '[[rule]]\nname = "x"', "one of above, below and silent_s"),
         (HEAD + TELEMETRY + '[[rule]]\nname = "x"\nmetric = "no"\nabove = 1', "no schema has a metric 'no'"),
         (HEAD + TELEMETRY + '[[rule]]\nname = "x"\nschema = "no"\nsilent_s = 1', "there is no schema 'no'"),

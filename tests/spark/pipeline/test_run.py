@@ -106,8 +106,9 @@ def test_every_message_is_in_the_tables_once(spark: SparkSession, tmp_path: Path
 
 def check_compaction(plant: Plant) -> None:
     arguments: dict[str, Any] = {"older_than_s": 0, "target_bytes": 10_000_000}
-    assert compact(plant.spark, plant.home, now=datetime(2026, 9, 22, 12, 30, tzinfo=UTC), **arguments) == []
-    later = datetime(2026, 9, 22, 13, tzinfo=UTC)
+    early = arguments | {"older_than_s": 3_600}
+    assert compact(plant.spark, plant.home, now=datetime(2026, 9, 22, 12, 30, tzinfo=UTC), **early) == []
+    later = datetime(2026, 9, 22, 12, 30, tzinfo=UTC)  # the present hour
     done = compact(plant.spark, plant.home, now=later, **arguments)
     assert [part.table for part in done] == ["raw", "telemetry"]
     assert all(part.files_after == 1 < part.files_before for part in done)
@@ -119,7 +120,7 @@ def check_queries(plant: Plant) -> None:
     sql = "SELECT device, count(*) AS n, max(event_time) AS last FROM telemetry GROUP BY 1 ORDER BY 1 LIMIT 1"
     columns, rows = run_query(plant.spark, plant.home, sql, 10)
     assert columns == ["device", "n", "last"]
-    assert list(json_lines(rows)) == ['{"device": "d0", "n": 14, "last": "2026-09-22T12:00:00"}']
+    assert list(json_lines(rows)) == ['{"device": "d0", "n": 14, "last": "2026-09-22T12:00:00+00:00"}']
     with pytest.raises(QueryError, match="nothing"):
         run_query(plant.spark, plant.home, "SELECT nothing FROM raw", 10)
 
@@ -130,10 +131,9 @@ def test_aggregates_are_those_of_the_messages(spark: SparkSession, tmp_path: Pat
         telemetry(f"d{n % 2}", n, ts_ms=NOON_MS - 5 * MINUTE_MS + n * 1_000, count=n) for n in range(120)
     ]
     plant.receive(first)
-    plant.receive([first[3], first[50], telemetry("d0", 7, ts_ms=NOON_MS)])  # repeats; and time goes on
-    plant.backfill()
+    plant.receive([first[3], first[50], telemetry("d0", 7, ts_ms=NOON_MS)])  # equal ones count; time goes on
+    plant.backfill()  # which closes the last window by the clock
     plant.receive([telemetry("d0", -50, ts_ms=NOON_MS - 5 * MINUTE_MS)])  # too late for its window
-    plant.receive([telemetry("d1", 8, ts_ms=NOON_MS + 4 * MINUTE_MS)])  # closes all but its own
     plant.backfill()
     plant.check()
 
@@ -142,6 +142,9 @@ def test_aggregates_are_those_of_the_messages(spark: SparkSession, tmp_path: Pat
         start = NOON_MS - 5 * MINUTE_MS + n // 60 * MINUTE_MS
         expected[start, f"d{n % 2}", "temperature"].append(n)
         expected[start, f"d{n % 2}", "count"].append(n)
+    for n in (3, 50):
+        expected[NOON_MS - 5 * MINUTE_MS, f"d{n % 2}", "temperature"].append(n)
+        expected[NOON_MS - 5 * MINUTE_MS, f"d{n % 2}", "count"].append(n)
     expected[NOON_MS, "d0", "temperature"].append(7)
 
     rows = read_table(spark, plant.home, "aggregates").toArrow().to_pylist()

@@ -16,7 +16,6 @@ from braidmq.spark.pipeline.tables import user_tables
 from tests.spark.pipeline.samples import (
     EVERYTHING,
     NOON_US,
-    identified,
     make_config,
     make_messages,
     telemetry,
@@ -66,7 +65,7 @@ def test_hostile_payloads_become_dead_letters_with_their_reasons(config: Pipelin
     bad = [(topic, payload) for payload, _ in HOSTILE]
     twice = (topic, b'{"ts": 1, "temperature": 1, "temperature": 2}')
     messages = make_messages([telemetry("d1"), *bad, ("elsewhere", b"{}"), ("$SYS/x", b""), twice])
-    sorted_ = Sorter(config).sort(identified(messages))
+    sorted_ = Sorter(config).sort(messages)
     check_nothing_is_dropped(sorted_, messages, config)
     dead = {row["offset"]: row for row in sorted_["dead_letters"].to_pylist()}
     reasons = [dead[offset + 1]["reason"] for offset in range(len(HOSTILE))]
@@ -78,7 +77,7 @@ def test_hostile_payloads_become_dead_letters_with_their_reasons(config: Pipelin
 
 def test_a_clean_row_has_its_device_its_levels_and_its_times(config: PipelineConfig) -> None:
     messages = make_messages([telemetry("d7", 21, env={"humidity": 0.5}, count=3)])
-    (row,) = Sorter(config).sort(identified(messages))["telemetry"].to_pylist()
+    (row,) = Sorter(config).sort(messages)["telemetry"].to_pylist()
     assert row == {
         "topic": "sites/north/d7/telemetry", "device": "d7", "site": "north", "event_time": NOON,
         "received_at": NOON, "published_at": None, "broker": "127.0.0.1:1883", "subscriber": "plant-0",
@@ -97,7 +96,7 @@ def test_every_format_has_its_table(config: PipelineConfig) -> None:
             ("compact/d1", b"\x9b" + b"\xff" * 8),
         ]
     )
-    sorted_ = Sorter(config).sort(identified(messages))
+    sorted_ = Sorter(config).sort(messages)
     check_nothing_is_dropped(sorted_, messages, config)
     assert sorted_["packed"]["level"].to_pylist() == [5]
     assert sorted_["compact"]["level"].to_pylist() == [0.5]
@@ -113,13 +112,30 @@ def test_a_field_may_be_called_like_a_column_of_the_source(tmp_path: Path) -> No
                               'payload = "int"\nqos = "string"\n[[schema]]\n', 1)  # fmt: skip
     config = make_config(tmp_path, text)
     messages = make_messages([("odd", b'{"payload": 1, "qos": "high"}')])
-    (row,) = Sorter(config).sort(identified(messages))["odd"].to_pylist()
+    (row,) = Sorter(config).sort(messages)["odd"].to_pylist()
     assert (row["payload"], row["qos"]) == (1, "high")
+
+
+def test_equal_messages_without_a_time_of_their_own_are_all_handed_off(config: PipelineConfig) -> None:
+    messages = make_messages([("packed/d1", msgspec.msgpack.encode({"level": 5}))] * 20)
+    assert len(Sorter(config).sort(messages)["_aggregates_feed"]) == 20
+
+
+def test_a_fast_clock_stays_below_the_watermark_or_counts_as_its_arrival(tmp_path: Path) -> None:
+    ahead_ms = [NOON_US // 1000 + 1000 * seconds for seconds in (29, 31, 200)]
+    messages = make_messages([telemetry("d1", ts_ms=ts_ms) for ts_ms in ahead_ms])
+    sorted_ = Sorter(make_config(tmp_path, EVERYTHING)).sort(messages)  # watermark_s = 60
+    assert sorted_["dead_letters"]["offset"].to_pylist() == [1, 2]
+    clamping = EVERYTHING.replace("[pipeline]", '[pipeline]\nclock_ahead = "clamp"', 1)
+    sorted_ = Sorter(make_config(tmp_path, clamping)).sort(messages)
+    assert "dead_letters" not in sorted_
+    times = [time.timestamp() - NOON.timestamp() for time in sorted_["telemetry"]["event_time"].to_pylist()]
+    assert times == [29, 0, 0]
 
 
 def test_the_hand_off_for_aggregates_has_the_numbers(config: PipelineConfig) -> None:
     messages = make_messages([telemetry("d1", 5, count=2), telemetry("d1", "?")])
-    (row,) = Sorter(config).sort(identified(messages))["_aggregates_feed"].to_pylist()
+    (row,) = Sorter(config).sort(messages)["_aggregates_feed"].to_pylist()
     assert row["metrics"] == [("temperature", 5.0), ("humidity", None), ("count", 2.0)]
     assert (row["schema"], row["device"], row["event_time"]) == ("telemetry", "d1", NOON)
 
@@ -136,7 +152,7 @@ def test_the_hand_off_for_alerts_is_one_row_a_device_and_metric(config: Pipeline
         ],
         received_us=[NOON_US, NOON_US + 1, NOON_US + 2, NOON_US + 3, NOON_US],
     )
-    digests = Sorter(config).sort(identified(messages))["_alerts_feed"].to_pylist()
+    digests = Sorter(config).sort(messages)["_alerts_feed"].to_pylist()
     heard = {row["device"]: row["seen_at"].microsecond for row in digests if row["metric"] is None}
     assert heard == {"d1": 2, "d2": 3}  # a broken message is a sign of life; nothing watches packed/d9
     (measured,) = [row for row in digests if row["metric"] is not None]
@@ -157,4 +173,4 @@ def test_the_hand_off_for_alerts_is_one_row_a_device_and_metric(config: Pipeline
 )
 def test_nothing_is_dropped_whatever_comes(config: PipelineConfig, messages: list[tuple[str, bytes]]) -> None:
     table = make_messages(messages)
-    check_nothing_is_dropped(Sorter(config).sort(identified(table)), table, config)
+    check_nothing_is_dropped(Sorter(config).sort(table), table, config)

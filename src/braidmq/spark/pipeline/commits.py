@@ -97,9 +97,8 @@ class CommitLog:
                 manifest.number,
             )
         for table, path in manifest.removed:
-            place = self._tables[table].at(path)
-            if table not in self._delta and place.exists():
-                place.files.delete_file(place.path)
+            if table not in self._delta:
+                self._remove(self._tables[table].at(path))
         if staging.exists():
             staging.files.delete_dir(staging.path)
 
@@ -107,6 +106,10 @@ class CommitLog:
         if staged.exists():
             table.at(partition.rstrip("/")).make()
             staged.files.move(staged.path, table.at(name).path)
+
+    def _remove(self, file: Place) -> None:
+        if file.exists():
+            file.files.delete_file(file.path)
 
     def _next_number(self) -> int:
         return 0 if self.last is None else self.last.number + 1

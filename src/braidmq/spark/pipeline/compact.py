@@ -1,8 +1,9 @@
 """Compaction: the many small files that a stream leaves become a few large ones, by a Spark job.
 
-Only hours that are over are touched, and only files that were there when it began; the pipeline may go on
-meanwhile. The exchange is a commit (`commits`): after a crash it is finished or it never was. In a Parquet
-table who lists the directory at the moment of the exchange may see rows twice; in a Delta table nobody does.
+Only files that were there when it began are touched; the pipeline may go on meanwhile, and its present hour
+may be compacted too. The exchange is a commit (`commits`): after a crash it is finished or it never was. In a
+Parquet table who lists the directory at the moment of the exchange may see rows twice; in a Delta table
+nobody does.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from braidmq.spark.pipeline.home import Home, exclusive
 from braidmq.spark.pipeline.ingest import run_writers, table_task
 from braidmq.spark.pipeline.places import Place
 from braidmq.spark.pipeline.reading import spark_schema
+from braidmq.spark.pipeline.recovery import WRITING, recover_work, recover_writers
 from braidmq.spark.pipeline.status import COMPACT
 from braidmq.spark.pipeline.tables import user_tables
 
@@ -47,10 +49,11 @@ class Compacted(NamedTuple):
 def compact(
     spark: SparkSession, home: Home, *, now: datetime, older_than_s: float, target_bytes: int
 ) -> list[Compacted]:
-    """Makes the files of every finished hour about as large as `target_bytes`."""
+    """Makes the files of every hour that began so long ago about as large as `target_bytes`."""
+    recover_work(home, WRITING)
     with exclusive(home, COMPACT):
+        recover_writers(home, COMPACT)
         log = home.commit_log(COMPACT)
-        log.recover()
         return [
             _compact_partition(spark, home, log, table, files, target_bytes)
             for table in user_tables(home.config)
@@ -75,12 +78,12 @@ def _compact_partition(
 def small_files(
     home: Home, table: str, now: datetime, older_than_s: float, target_bytes: int
 ) -> dict[str, list[SmallFile]]:
-    """The files of each finished hour that are worth putting together."""
+    """The files of each hour that are worth putting together."""
     place = home.table(table)
     before = now - timedelta(seconds=older_than_s)
     found: dict[str, list[SmallFile]] = {}
     for file in _files(home, place):
-        if file.bytes < target_bytes / 2 and _end_of(file.partition) <= before:
+        if file.bytes < target_bytes / 2 and _start_of(file.partition) <= before:
             found.setdefault(file.partition, []).append(file)
     return {partition: files for partition, files in found.items() if len(files) >= FILES_WORTH_IT}
 
@@ -97,8 +100,7 @@ def _files(home: Home, place: Place) -> list[SmallFile]:
     return [file for file in listed if PurePosixPath(file.path).name in current]
 
 
-def _end_of(partition: str) -> datetime:
-    """When the hour of a partition is over."""
+def _start_of(partition: str) -> datetime:
+    """When the hour of a partition began."""
     parts = dict(part.split("=", 1) for part in partition.split("/"))
-    start = datetime.fromisoformat(parts["day"]).replace(hour=int(parts["hour"]), tzinfo=UTC)
-    return start + timedelta(hours=1)
+    return datetime.fromisoformat(parts["day"]).replace(hour=int(parts["hour"]), tzinfo=UTC)

@@ -33,6 +33,7 @@ COMMON_COLUMNS: Final = (
 PARTITION_COLUMNS: Final = ("day", "hour")
 PAYLOAD: Final = "payload"  # the one field of a schema of format raw
 TABLE_NAMES: Final = frozenset({"raw", "dead_letters", "aggregates", "alerts"})
+CLOCK_AHEAD_S: Final = 300.0  # where no windows depend on it
 ALERT_PLACES: Final = frozenset({"rule", "schema", DEVICE})
 
 
@@ -47,7 +48,9 @@ class PipelineSettings(_Table, frozen=True, kw_only=True):
     format: Literal["parquet", "delta"] = "parquet"
     trigger_s: Seconds = 1.0
     payload_bytes_max: Annotated[int, msgspec.Meta(ge=1, le=256 * 1024 * 1024)] = 1024 * 1024
-    clock_ahead_s_max: Seconds = 300.0  # an event time further ahead of its arrival would close every window
+    # An event time further ahead of its arrival would close the windows of everybody else.
+    clock_ahead_s_max: Seconds | None = None
+    clock_ahead: Literal["dead_letter", "clamp"] = "dead_letter"
     file_rows_max: Annotated[int, msgspec.Meta(ge=1_000)] = 1_000_000
 
 
@@ -62,6 +65,7 @@ class Source(_Table, frozen=True, kw_only=True):
     username: Text | None = None
     password_file: Text | None = None
     max_messages_per_trigger: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    fail_when_disconnected_s: Seconds | None = None  # by default a broker may be away for ever
     options: dict[str, str | int | bool] = {}  # any other option of the `mqtt` source, by its own name
 
 
@@ -100,6 +104,7 @@ class Aggregates(_Table, frozen=True, kw_only=True):
     window_s: Seconds = 60.0
     slide_s: Seconds | None = None
     watermark_s: Seconds = 120.0
+    close_after_s: Seconds | None = None  # by the clock, when no event comes
     percentiles: tuple[Fraction, ...] = (0.5, 0.95, 0.99)
     trigger_s: Seconds = 10.0
 
@@ -136,6 +141,13 @@ class PipelineConfig(_Table, frozen=True, kw_only=True):
     alerts: Alerts = Alerts()
     rules: tuple[Rule, ...] = msgspec.field(name="rule", default=())
     spark: dict[str, str | int | bool] = {}  # settings of Spark itself
+
+    @property
+    def clock_ahead_s(self) -> float:
+        """How far an event may be ahead of its arrival: less than the watermark, or others become late."""
+        if self.pipeline.clock_ahead_s_max is not None:
+            return self.pipeline.clock_ahead_s_max
+        return CLOCK_AHEAD_S if self.aggregates is None else self.aggregates.watermark_s / 2
 
     def schema(self, name: str) -> Schema:
         return next(schema for schema in self.schemas if schema.name == name)
@@ -273,6 +285,16 @@ def _refuse_aggregates(config: PipelineConfig) -> None:
         return
     if aggregates.slide_s is not None and aggregates.slide_s > aggregates.window_s:
         raise _DoubtError(("aggregates", "slide_s"), "is above window_s: some events would be in no window")
+    if config.clock_ahead_s >= aggregates.watermark_s:
+        raise _DoubtError(
+            ("pipeline", "clock_ahead_s_max"),
+            f"has to be below watermark_s of [aggregates] ({aggregates.watermark_s:g}): one fast clock would "
+            "make the events of all others late",
+        )
+    if aggregates.close_after_s is not None and aggregates.close_after_s < aggregates.watermark_s:
+        raise _DoubtError(
+            ("aggregates", "close_after_s"), "is below watermark_s: events that may be late would be too late"
+        )
     if not any(schema.metric_names for schema in config.schemas):
         raise _DoubtError(("aggregates",), "no schema has a field that is a number")
 

@@ -59,6 +59,13 @@ class Home(NamedTuple):
         }
         return tables | {name: Target(schema, None) for name, schema in INTERNAL_TABLES.items()}
 
+    @property
+    def has_locks(self) -> bool:
+        return "://" not in self.root.uri
+
+    def commits(self, writer: str) -> Place:
+        return self.internal.at("commits", writer)
+
     def commit_log(self, writer: str) -> CommitLog:
         tables = {name: self.table(name) for name in self.targets()}
         return CommitLog(writer, self.internal, tables, self.delta_tables())
@@ -76,7 +83,7 @@ def open_home(config: PipelineConfig) -> Home:
 def exclusive(home: Home, work: str) -> Iterator[None]:
     """Keeps a second process from the same work; on shared file systems that is up to the user."""
     home.internal.make()
-    if "://" in home.root.uri:
+    if not home.has_locks:
         yield
         return
     with Path(home.internal.at(f"{work}.lock").path).open("w") as file:

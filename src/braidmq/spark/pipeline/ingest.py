@@ -18,7 +18,7 @@ from braidmq.spark.pipeline.config import PipelineConfig
 from braidmq.spark.pipeline.home import Home
 from braidmq.spark.pipeline.places import open_place
 from braidmq.spark.pipeline.reading import read_table
-from braidmq.spark.pipeline.sorting import IDENTITY, Sorter
+from braidmq.spark.pipeline.sorting import Sorter
 from braidmq.spark.pipeline.tables import DEAD_LETTERS, RAW
 from braidmq.spark.pipeline.writing import TableWriter, Target, TaskReport
 
@@ -39,8 +39,7 @@ class Ingest:
             return
         fresh = self._without_known(messages)
         staging = self._log.staging()
-        identified = fresh.withColumn(IDENTITY, F.xxhash64("topic", "payload"))
-        reports = run_writers(identified, sort_task(self._config, staging.uri))
+        reports = run_writers(fresh, sort_task(self._config, staging.uri))
         self._log.commit(self._query(), batch, reports)
 
     def _without_known(self, messages: DataFrame) -> DataFrame:

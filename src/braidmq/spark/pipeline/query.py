@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from braidmq.errors import BraidError
 from braidmq.spark.pipeline.home import Home
 from braidmq.spark.pipeline.reading import read_table
+from braidmq.spark.pipeline.recovery import recover
 from braidmq.spark.pipeline.tables import user_tables
 
 
@@ -28,6 +29,7 @@ def register_tables(spark: SparkSession, home: Home) -> list[str]:
 
 def run_query(spark: SparkSession, home: Home, sql: str, rows_max: int | None) -> tuple[list[str], list[Row]]:
     """The columns and rows of a query."""
+    recover(home)
     register_tables(spark, home)
     try:
         frame: DataFrame = spark.sql(sql)
@@ -38,7 +40,7 @@ def run_query(spark: SparkSession, home: Home, sql: str, rows_max: int | None) -
 
 
 def json_lines(rows: list[Row]) -> Iterator[str]:
-    """One JSON object a row; times as ISO 8601, bytes as text where they are text, else as hex."""
+    """One JSON object a row; times as ISO 8601 in UTC, bytes as text where they are text, else as hex."""
     return (json.dumps(row.asDict(recursive=True), default=_plain, ensure_ascii=False) for row in rows)
 
 
@@ -52,7 +54,9 @@ def shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, datetime | date):
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()  # Spark gives local time without an offset
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, bytes | bytearray):
         try:

@@ -19,29 +19,45 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from braidmq.errors import BraidError
+from braidmq.spark.driver import UnavailableError
+from braidmq.spark.health import DisconnectedError, RefusedError, SessionTakenError
 from braidmq.spark.pipeline.aggregates import AggregatesWriter, aggregate
 from braidmq.spark.pipeline.alerting import AlertsWriter, make_publisher, with_ticks
 from braidmq.spark.pipeline.alerts import Listening
+from braidmq.spark.pipeline.closing import Closing, tick_time_us, write_tick
 from braidmq.spark.pipeline.home import INTERNAL_TABLES, Home, exclusive
 from braidmq.spark.pipeline.ingest import Ingest
+from braidmq.spark.pipeline.news import ReceiverNews, all_received
+from braidmq.spark.pipeline.recovery import WRITING, recover_work, recover_writers
 from braidmq.spark.pipeline.status import (
     AGGREGATES_QUERY,
     ALERTS_QUERY,
     BATCHES_REMEMBERED,
+    COMPACT,
     INGEST,
     QueryStatus,
     lag_of,
+    source_states,
     write_status,
 )
 from braidmq.spark.pipeline.tables import AGGREGATES_FEED, ALERTS_FEED
+from braidmq.spark.reading import LogNotSharedError
 
-WRITING: Final = "writing"  # what only one process may do
+RECOVER_EVERY_S: Final = 10.0  # another command may crash beside us
 LOOK_EVERY_S: Final = 1.0
 BACKOFF_S_MAX: Final = 30.0
 RESTARTS_MAX: Final = 5  # without a good batch in between
 SETTLING_MS: Final = 1_000  # what a message may take from a receiver's socket to where Spark sees it
 ERROR_CHARACTERS_MAX: Final = 500
 _PYTHON_ERROR: Final = re.compile(r"[\w.]*(Error|Exception)\b(: |$)")
+# Starting again would not help, or would throw out whoever is in our place.
+FINAL_ERRORS: Final = (
+    SessionTakenError.__name__,
+    RefusedError.__name__,
+    DisconnectedError.__name__,
+    UnavailableError.__name__,
+    LogNotSharedError.__name__,
+)
 BATCH_END_S: Final = 60.0  # how long a batch may take to finish when we stop
 
 Messages = Callable[[SparkSession], DataFrame]
@@ -54,24 +70,49 @@ class PipelineFailedError(BraidError):
 class Pipeline:
     """The queries of one pipeline in one Spark session."""
 
-    def __init__(self, spark: SparkSession, home: Home, messages: Messages) -> None:
+    def __init__(
+        self, spark: SparkSession, home: Home, messages: Messages, say: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._spark = spark
         self._home = home
         self._messages = messages
+        self._news = ReceiverNews(say)
+        self._closing = Closing(home.config.aggregates, home.config.clock_ahead_s)
         self._listening: Listening | None = None  # None, too, in a backfill
+        self._recovered_at = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
         """Runs until told to stop; PipelineFailedError if a query can't go on."""
         with exclusive(self._home, WRITING):
+            self._prepare()
             running = [Runner(self._home, name, start) for name, start in self._queries(once=False)]
             try:
                 while not stop.wait(LOOK_EVERY_S):
                     for runner in running:
                         runner.look(time.monotonic())
-                    self._listen(running[0].complete_until_ms())
+                    self._look_around(running[0])
             finally:
                 for runner in running:
                     runner.stop()
+
+    def _prepare(self) -> None:
+        recover_writers(self._home, WRITING)
+        recover_work(self._home, COMPACT)
+
+    def _look_around(self, ingest: "Runner") -> None:
+        """What has to be done beside the queries, every second."""
+        complete_until_ms = ingest.complete_until_ms()
+        self._listen(complete_until_ms)
+        states = source_states(self._home)
+        self._news.tell(states)
+        if all_received(states):
+            until_us = None if complete_until_ms is None else complete_until_ms * 1_000
+            tick_us = self._closing.due(until_us, ingest.last_rows_us)
+            if tick_us is not None:
+                write_tick(self._home, tick_us)
+        if time.monotonic() - self._recovered_at > RECOVER_EVERY_S:
+            self._recovered_at = time.monotonic()
+            recover_work(self._home, COMPACT)
 
     def _listen(self, complete_until_ms: int | None) -> None:
         """Notes until when the first query has read everything."""
@@ -83,9 +124,11 @@ class Pipeline:
     def backfill(self) -> None:
         """Does everything that is there by now, and no more; silence isn't judged."""
         with exclusive(self._home, WRITING):
+            self._prepare()
             for name, start in self._queries(once=True):
-                runner = Runner(self._home, name, start)
-                runner.finish()
+                Runner(self._home, name, start).finish()
+                if name == INGEST and self._home.config.aggregates is not None:
+                    write_tick(self._home, tick_time_us(self._home.config.aggregates, _now_ms() * 1_000))
 
     def _queries(self, *, once: bool) -> Iterator[tuple[str, Callable[[], StreamingQuery]]]:
         config = self._home.config
@@ -136,7 +179,7 @@ class Pipeline:
 
     def _log(self, name: str) -> Any:
         log = self._home.commit_log(name)
-        log.recover()
+        log.recover()  # of a query that failed here, and starts again
         return log
 
     def _query_id(self, name: str) -> Callable[[], str]:
@@ -160,6 +203,7 @@ class Runner:
         self._failures = 0  # since the last good batch
         self._again_at: float | None = None
         self._complete_until_ms: int | None = None
+        self.last_rows_us: int | None = None  # when the last batch with rows began
         self._has_looked = False  # whether it has asked its sources at all
         self._query = self._started()
 
@@ -175,9 +219,10 @@ class Runner:
             return
         reason = _reason(self._query)
         self._failures += 1
-        if self._failures > RESTARTS_MAX:
+        if self._failures > RESTARTS_MAX or any(name in reason for name in FINAL_ERRORS):
             self._say(state="failed", error=reason)
-            raise PipelineFailedError(f"the query {self._name} failed {self._failures} times: {reason}")
+            times = "" if self._failures == 1 else f" {self._failures} times"
+            raise PipelineFailedError(f"the query {self._name} failed{times}: {reason}")
         self._again_at = now + min(BACKOFF_S_MAX, 2.0**self._failures)
         self._say(restarts=self._status.restarts + 1, error=reason)
 
@@ -239,6 +284,7 @@ class Runner:
     def _take_over(self, fresh: list[dict[str, Any]]) -> None:
         last = fresh[-1]
         lag = lag_of(last)
+        self.last_rows_us = _time_ms(last["timestamp"]) * 1_000
         if lag == 0:
             self._complete_until_ms = _time_ms(last["timestamp"]) - SETTLING_MS
         times = [*self._status.batch_ms, *(progress["durationMs"]["triggerExecution"] for progress in fresh)]

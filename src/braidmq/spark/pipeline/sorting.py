@@ -27,8 +27,6 @@ from braidmq.spark.pipeline.tables import (
     clean_schema,
 )
 
-# A hash of topic and payload, which comes beside the columns of the source; no field can have such a name.
-IDENTITY: Final = "_identity"
 UNMATCHED_TOPIC: Final = "unmatched_topic"
 TOO_LARGE: Final = "too_large"
 CLOCK_AHEAD: Final = "clock_ahead"
@@ -67,7 +65,7 @@ class Sorter:
         self._matches: dict[str, _Match] = {}
 
     def sort(self, messages: pa.Table) -> Sorted:
-        """The rows of every table; `messages` has the columns of the source and an identity."""
+        """The rows of every table; `messages` has the columns of the source."""
         topics = pa.concat_arrays(messages["topic"].chunks).dictionary_encode()
         found = [self._match(topic) for topic in topics.dictionary.to_pylist()]
         codes = topics.indices.to_numpy(zero_copy_only=False)
@@ -107,7 +105,8 @@ class _Station:
         self._columns = clean_schema(schema)
         self._reader = None if schema.format == "raw" else PayloadReader(schema.format, schema.specs)
         self._bytes_max = config.pipeline.payload_bytes_max
-        self._ahead_us_max = round(config.pipeline.clock_ahead_s_max * 1e6)
+        self._ahead_us_max = round(config.clock_ahead_s * 1e6)
+        self._clamps = config.pipeline.clock_ahead == "clamp"
         self._feeds_aggregates = config.aggregates is not None and bool(schema.metric_names)
         rules = [rule for rule in config.rules if rule.schema in (None, schema.name)]
         self._must_be_heard = any(rule.silent_s is not None for rule in rules)
@@ -133,7 +132,7 @@ class _Station:
 
     def _with_levels(self, rows: pa.Table, levels: _Levels) -> pa.Table:
         """The columns that a clean message keeps; a field may be called like any of the others."""
-        kept = [IDENTITY, *(name for name in COMMON_COLUMNS if name in rows.column_names)]
+        kept = [name for name in COMMON_COLUMNS if name in rows.column_names]
         heard = rows.select([*kept, PAYLOAD] if self._reader is None else kept)
         for name in dict.fromkeys((DEVICE, *self._schema.pattern.names)):
             heard = heard.append_column(name, levels.column(name))
@@ -159,11 +158,14 @@ class _Station:
         return arrival if named is None else pc.coalesce(good[named], arrival)
 
     def _split_ahead(self, good: pa.Table, reading: Reading) -> tuple[pa.Table, list[Refused]]:
-        """Leaves out rows whose clock is too far ahead of ours."""
+        """Leaves out rows whose clock is too far ahead of ours, or takes their arrival for the event."""
         ahead_us = pc.subtract(good["event_time"].cast(pa.int64()), good["received_at"].cast(pa.int64()))
         is_ahead = pc.greater(ahead_us, self._ahead_us_max)
         if not pc.any(is_ahead).as_py():
             return good, []
+        if self._clamps:
+            times = pc.if_else(is_ahead, good["received_at"], good["event_time"])
+            return good.set_column(good.column_names.index("event_time"), "event_time", times), []
         places = np.flatnonzero(is_ahead.to_numpy())
         seconds = ahead_us.take(places).to_pylist()
         refused = [
@@ -182,7 +184,6 @@ class _Station:
             pa.repeat(pa.scalar(self._schema.name), len(good)),
             good[DEVICE],
             good["event_time"],
-            good[IDENTITY],
             pa.MapArray.from_arrays(offsets, keys, values),
         ]
         return pa.Table.from_arrays(columns, schema=AGGREGATES_FEED_SCHEMA)

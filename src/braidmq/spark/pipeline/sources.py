@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from braidmq.errors import ConfigError
 from braidmq.spark.pipeline.config import PipelineConfig, Source
 from braidmq.spark.pipeline.home import Home
+from braidmq.spark.preflight import check_connection
 from braidmq.spark.sink_options import parse_sink_options
 from braidmq.spark.source_options import read_stream_options
 
@@ -31,8 +32,10 @@ def source_options(home: Home, source: Source) -> dict[str, Any]:
         "group": source.group,
         "subscribersPerBroker": source.subscribers_per_broker,
         "qos": source.qos,
-        "walLocation": home.internal.at("wal", source.group).uri,
+        "walLocation": _own_wal(home, source),
     }
+    if source.fail_when_disconnected_s is not None:
+        options["failWhenDisconnected"] = f"{source.fail_when_disconnected_s}s"
     if source.max_messages_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = source.max_messages_per_trigger
     if source.username is not None:
@@ -42,12 +45,22 @@ def source_options(home: Home, source: Source) -> dict[str, Any]:
     return options | source.options
 
 
+def wal_location(home: Home, source: Source) -> str:
+    """Where the source keeps what it has received."""
+    given = {name.lower(): str(value) for name, value in source.options.items()}
+    return given.get("wallocation", _own_wal(home, source)).rstrip("/")
+
+
+def _own_wal(home: Home, source: Source) -> str:
+    return home.internal.at("wal", source.group).uri
+
+
 def check_options(home: Home) -> None:
     """ConfigError if the source or the sink would refuse what the file gives them; needs no Spark."""
     try:
         for source in home.config.sources:
             table = f"[source] group {source.group}"
-            read_stream_options(as_text(source_options(home, source)))
+            check_connection(read_stream_options(as_text(source_options(home, source))).connection)
         table = "[alerts]"
         parse_sink_options(as_text(sink_options(home.config)))
     except ConfigError as error:

@@ -10,9 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
+from braidmq.spark.health import SETTLED_STATES
 from braidmq.spark.pipeline.commits import Manifest
 from braidmq.spark.pipeline.home import Home
+from braidmq.spark.pipeline.sources import wal_location
 from braidmq.spark.pipeline.tables import user_tables
+from braidmq.spark.tasks import Report
+from braidmq.spark.wal import SourceState, Wal
 
 INGEST: Final = "ingest"
 AGGREGATES_QUERY: Final = "aggregates"
@@ -53,6 +57,20 @@ class QueryReport(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
 
 
+class ReceiverReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One receiver of a source; times are seconds ago, None: never."""
+
+    name: str
+    group: str
+    state: str
+    connected_s: float | None
+    last_message_s: float | None
+    rows: int
+    repeats: int
+    exactly_once: bool
+    error: str
+
+
 class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `braidmq pipeline status` shows."""
 
@@ -60,11 +78,23 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
     rows: dict[str, int]
     dead_letters: dict[str, int]
     queries: list[QueryReport]
+    receivers: list[ReceiverReport] = []
+    waiting_at_brokers: int | None = None  # messages in the groups' queues; None: no broker says
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing has failed or gone quiet; a pipeline that was stopped is well."""
-        return all(query.state in ("running", "stopped") for query in self.queries)
+        """Whether nothing has failed or gone quiet, and all receive; a pipeline that was stopped is well."""
+        queries_well = all(query.state in ("running", "stopped") for query in self.queries)
+        return queries_well and not (self.is_running and self.absent)
+
+    @property
+    def is_running(self) -> bool:
+        return any(query.name == INGEST and query.state == "running" for query in self.queries)
+
+    @property
+    def absent(self) -> list[ReceiverReport]:
+        """The receivers that have no connection."""
+        return [receiver for receiver in self.receivers if receiver.state not in SETTLED_STATES]
 
 
 def write_status(home: Home, query: str, status: QueryStatus) -> None:
@@ -82,11 +112,19 @@ def read_status(home: Home, now_ms: int) -> StatusReport:
         if manifest is not None:
             rows |= {table: count for table, count in manifest.rows.items() if table in rows}
     ingest = manifests[INGEST]
+    states = source_states(home)
+    waiting = [state.waiting for state in states.values() if state.waiting is not None]
     return StatusReport(
         location=home.root.uri,
         rows=rows,
         dead_letters={} if ingest is None else ingest.reasons,
         queries=[_report(name, status, now_ms) for name, status in statuses.items() if status is not None],
+        receivers=[
+            _receiver_report(group, receiver, state, now_ms / 1e3)
+            for group, state in states.items()
+            for receiver in state.receivers
+        ],
+        waiting_at_brokers=sum(waiting) if waiting else None,
     )
 
 
@@ -112,6 +150,27 @@ def _report(name: str, status: QueryStatus, now_ms: int) -> QueryReport:
         seconds_ago=seconds_ago,
         error=status.error,
     )
+
+
+def _receiver_report(group: str, report: Report, state: SourceState, now_s: float) -> ReceiverReport:
+    is_lost = report.state not in ("stopped", "drained") and now_s - state.at > STALE_AFTER_S
+    return ReceiverReport(
+        name=report.subscriber,
+        group=group,
+        state="lost" if is_lost else report.state,
+        connected_s=now_s - report.connected_since if report.connected_since else None,
+        last_message_s=now_s - report.last_message_at if report.last_message_at else None,
+        rows=report.rows,
+        repeats=report.repeats,
+        exactly_once=report.repeats_by == "numbers",
+        error=report.error,
+    )
+
+
+def source_states(home: Home) -> dict[str, SourceState]:
+    """How the receivers of each group are, as they said last; none of a source that never ran."""
+    found = {source.group: Wal(wal_location(home, source)).state() for source in home.config.sources}
+    return {group: state for group, state in found.items() if state is not None}
 
 
 def lag_of(progress: Mapping[str, Any]) -> int:

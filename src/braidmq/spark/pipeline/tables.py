@@ -36,7 +36,6 @@ AGGREGATES_FEED_SCHEMA: Final = pa.schema(
         ("schema", pa.string()),
         (DEVICE, pa.string()),
         ("event_time", TIMESTAMP),
-        ("identity", pa.int64()),
         ("metrics", pa.map_(pa.string(), pa.float64())),
     ]
 )

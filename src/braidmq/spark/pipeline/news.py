@@ -1,0 +1,51 @@
+"""What there is to tell about the receivers of a pipeline: each change once. Pure but for the telling."""
+
+from collections.abc import Callable
+
+from braidmq.spark.health import CONNECTED_STATES, SETTLED_STATES, reason_of
+from braidmq.spark.tasks import Report
+from braidmq.spark.wal import SourceState
+
+States = dict[str, SourceState]  # by group
+
+
+class ReceiverNews:
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._told: dict[str, str] = {}
+        self._was_ready = False
+
+    def tell(self, states: States) -> None:
+        reports = [report for state in states.values() for report in state.receivers]
+        for report in reports:
+            line = _line(report)
+            if line != self._told.get(report.subscriber):
+                self._told[report.subscriber] = line
+                self._say(f"receiver {report.subscriber}: {line}")
+        is_ready = bool(reports) and all(report.state in SETTLED_STATES for report in reports)
+        if is_ready and not self._was_ready:
+            self._was_ready = True
+            self._say(f"ready: {len(reports)} receivers have subscribed")
+
+
+def _line(report: Report) -> str:
+    if report.state in CONNECTED_STATES:
+        full = ", and its log is full" if report.state == "full" else ""
+        return f"connected{full}; {_promise(report)}"
+    return report.state if report.state in SETTLED_STATES else f"not connected: {reason_of(report)}"
+
+
+def _promise(report: Report) -> str:
+    if report.repeats_by == "numbers":
+        return "exactly once"
+    if report.repeats_by == "guess":
+        return "repeats are guessed, which can lose messages"
+    return "at least once: this broker doesn't number its deliveries"
+
+
+def all_received(states: States) -> bool:
+    """Whether nothing is known to wait before the receivers, and all of them are there."""
+    return all(
+        not state.waiting and all(report.state in SETTLED_STATES for report in state.receivers)
+        for state in states.values()
+    )
