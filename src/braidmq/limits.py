@@ -197,6 +197,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         "time, never a message.",
     )] = 65_536
 
+    # How long input may be left to gather.
+    gather_us_max: Annotated[int, _bound(
+        0, 10_000,
+        "How long a busy broker may let messages gather before it reads them, so that one system call serves "
+        "several. It does so only where that brings several times as many messages at a time, and no fewer a "
+        "second; a broker with little to do reads at once. 0 turns it off.",
+    )] = 100
+
     # Subscribers that read more slowly than they are sent to.
     output_bytes_max: Annotated[int, _bound(
         4 * KIB, None,

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import secrets
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
 from braidmq.net.memory import memory_use
 from braidmq.net.plugins import NamedObserver, observer_makers, store_maker
+from braidmq.net.sockets import Poller
 from braidmq.net.stream import RunningStopwatch, Turn, clock_s
 from braidmq.net.tls import renew, server_context
 from braidmq.store import MemoryStore, Store, Surroundings
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("braidmq.node")
 
 LATER_TABLES = ("listeners", "limits", "store", "admin", "log", "observers")  # kept by a reload
+HAS_EPOLL = hasattr(select, "epoll")
 GOODBYE_POLL_S = 0.01
 GOODBYE_S = 2.0  # how long clients may take to read that the server is shutting down
 
@@ -77,6 +80,7 @@ async def _serve(
     _tame_garbage_collector()
     turn = Turn(broker, loop)
     _mind_files(broker)
+    poller = Poller(turn, config.limits.gather_us_max / 1e6) if HAS_EPOLL else None
     broker.run_aside = aside = Aside(turn, loop)
     reload = partial(_reload, effective, read_again, turn)
     loop.add_signal_handler(signal.SIGHUP, _reload_or_tell, reload)
@@ -85,7 +89,7 @@ async def _serve(
     admin: AdminServer | None = None
     try:
         for listener, context in zip(config.listeners, effective.contexts, strict=True):
-            server, found = await listen(turn, listener, context)
+            server, found = await listen(turn, poller, listener, context)
             servers.append(server)
             addresses += found
         turn.finish()

@@ -71,6 +71,9 @@ cdef class Hub:
         # Nothing can be kept at present: whatever would have to be kept is to be refused.
         return self.journal is not None and self.journal.is_failing
 
+    cdef inline long long packets_received(self) noexcept:
+        return self.publishes_received + self.others_received
+
     cdef inline void drop(self, Drop reason, long long count) noexcept:
         self.dropped[<int>reason] += count
 

@@ -31,6 +31,7 @@ cdef class Lane(Outlet):
     cdef Outlet filled                   # somebody whose output this connection has filled in this read
 
     cpdef object receive_buffer(self)
+    cdef unsigned char* receive_space(self, Py_ssize_t* size) except NULL
     cpdef int received(self, Py_ssize_t count, double now) except -1
     cdef Py_ssize_t parse(self, const unsigned char* data, Py_ssize_t size) except -1
     cdef int begin_work(self) except -1

@@ -116,15 +116,22 @@ cdef class Lane(Outlet):
 
     cpdef object receive_buffer(self):
         """Where the next bytes are to be put: valid until `received` is called, before any other connection's."""
-        cdef Py_ssize_t held = self.partial.size()
-        cdef Py_ssize_t wanted
-        if held == 0:
+        cdef Py_ssize_t size = 0
+        cdef unsigned char* space
+        if self.partial.size() == 0:
             return _wide_scratch_view if self.feeds_many else _scratch_view
+        space = self.receive_space(&size)
+        return PyMemoryView_FromMemory(<char*>space, size, PyBUF_WRITE)
+
+    cdef unsigned char* receive_space(self, Py_ssize_t* size) except NULL:
+        """The same for a caller that reads in C."""
+        cdef Py_ssize_t held = self.partial.size()
         if held <= COPIED_PARTIAL_BYTES_MAX:
-            return _scratch_view[held:]
+            size[0] = (WIDE_SCRATCH_BYTES if self.feeds_many and held == 0 else SCRATCH_BYTES) - held
+            return _scratch + held
         # Grow by doubling up to the frame's size: a length that was only announced costs no memory.
-        wanted = min(held, self.partial_frame_bytes - held)
-        return PyMemoryView_FromMemory(<char*>self.partial.reserve(wanted), wanted, PyBUF_WRITE)
+        size[0] = min(held, self.partial_frame_bytes - held)
+        return self.partial.reserve(size[0])
 
     cpdef int received(self, Py_ssize_t count, double now) except -1:
         """`count` bytes were put into the receive buffer."""

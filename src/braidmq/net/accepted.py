@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from braidmq.net.stream import Link, Turn
+from braidmq.net.stream import TransportLink, Turn
 from braidmq.net.tls import user_of
 
 
@@ -13,7 +13,7 @@ def address_text(name: Any) -> str:
     return str(name)
 
 
-class CertifiedLink(Link):
+class CertifiedLink(TransportLink):
     """The link of a client whose certificate says who it is."""
 
     __slots__ = ("_source", "certified_user")
@@ -27,7 +27,7 @@ class CertifiedLink(Link):
         self.certified_user = user_of(transport.get_extra_info("peercert") or {}, self._source)
 
 
-def introduce(link: Link, transport: Any, raw: Any, peer: str | None, descriptor: int) -> None:
+def introduce(link: TransportLink, transport: Any, raw: Any, peer: str | None, descriptor: int) -> None:
     """Open the connection: `transport` is what the link writes to, `raw` the event loop's own."""
     if isinstance(link, CertifiedLink):
         link.read_certificate(raw)

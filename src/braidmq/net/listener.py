@@ -15,8 +15,10 @@ from braidmq.errors import ConfigError
 from braidmq.net.accepted import CertifiedLink, address_text, introduce
 from braidmq.net.accepting import AcceptingServer, Address
 from braidmq.net.keepalive import keep_alive
+from braidmq.net.plain import PlainServer
 from braidmq.net.proxy import HeaderError, read_client
-from braidmq.net.stream import LINGER_S, Link, Turn
+from braidmq.net.sockets import Poller
+from braidmq.net.stream import LINGER_S, TransportLink, Turn
 from braidmq.net.websocket import WebSocketProtocol
 
 log = structlog.get_logger("braidmq.net")
@@ -37,7 +39,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     __slots__ = ("_link", "_peer", "buffer_updated", "get_buffer", "resume_writing")
 
-    def __init__(self, link: Link, peer: str | None) -> None:
+    def __init__(self, link: TransportLink, peer: str | None) -> None:
         self._link = link
         self._peer = peer  # None: the socket's own
         # The loop looks these up once; a method of this class in between would cost a call for every read.
@@ -67,10 +69,10 @@ MakeProtocol = Callable[[str | None], asyncio.BaseProtocol]
 def _protocol_maker(turn: Turn, listener: Listener) -> MakeProtocol:
     """What makes the protocol of an accepted connection, given its client's address behind a proxy."""
 
-    def link() -> Link:
+    def link() -> TransportLink:
         if listener.client_ca is not None:
             return CertifiedLink(turn, listener.certificate_user)
-        return Link(turn)
+        return TransportLink(turn)
 
     if listener.protocol == "websocket":
         return lambda peer: WebSocketProtocol(turn, link(), peer, listener.origins)
@@ -78,11 +80,11 @@ def _protocol_maker(turn: Turn, listener: Listener) -> MakeProtocol:
 
 
 async def listen(
-    turn: Turn, listener: Listener, context: ssl.SSLContext | None
+    turn: Turn, poller: Poller | None, listener: Listener, context: ssl.SSLContext | None
 ) -> tuple[Listening, list[str]]:
     """Listen at an address, with TLS if there is a context; the addresses that it came to."""
     try:
-        server = await _open(turn, listener, context)
+        server = await _open(turn, poller, listener, context)
     except OSError as error:
         raise ConfigError(_explained(error, listener.host, listener.port)) from error
     keep_alive(server.sockets)
@@ -90,10 +92,13 @@ async def listen(
 
 
 async def _open(
-    turn: Turn, listener: Listener, context: ssl.SSLContext | None
-) -> asyncio.Server | AcceptingServer:
+    turn: Turn, poller: Poller | None, listener: Listener, context: ssl.SSLContext | None
+) -> asyncio.Server | AcceptingServer | PlainServer:
     loop = asyncio.get_running_loop()
     make = _protocol_maker(turn, listener)
+    is_bare = context is None and listener.protocol == "mqtt"
+    if poller is not None and is_bare and not listener.proxy_protocol:
+        return PlainServer(poller, await _bound_sockets(listener))
     if context is None and not listener.proxy_protocol:
         return await loop.create_server(lambda: make(None), listener.host, listener.port, backlog=BACKLOG)
     porch = Porch(turn.broker, make, context, reads_header=listener.proxy_protocol)

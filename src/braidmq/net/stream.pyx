@@ -1,9 +1,9 @@
 """Between the event loop and the broker core: bytes in, bytes out, nothing decided.
 
-`Link` is one connection's transport. On plain TCP it reads into the core's own buffer and writes with one
-system call straight from the connection's output; what the kernel does not take at once goes through the
-transport, which then says when there is room. `Turn` lets all connections gather output during one turn of
-the loop and writes it at its end.
+`Turn` lets all connections gather output during one turn of the loop and writes it at its end. A `Link` is what
+one connection reads from and writes to. A `TransportLink` has a transport of the event loop. Where that is a bare
+TCP socket, output is written with one system call; what the kernel does not take at once goes through the
+transport, which then says when there is room. Plain TCP on Linux needs no transport: see `sockets`.
 """
 
 from libc.errno cimport EAGAIN, EINTR, errno
@@ -19,18 +19,11 @@ cdef extern from "<sys/socket.h>" nogil:
 
 cdef extern from *:
     """
-    #include <time.h>
     #include <sys/socket.h>
     #ifndef MSG_NOSIGNAL
     #define MSG_NOSIGNAL 0
     #endif
-    static double braid_monotonic_s(void) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-    }
     """
-    double monotonic_s "braid_monotonic_s"() noexcept nogil
     enum:
         MSG_NOSIGNAL
 
@@ -54,14 +47,6 @@ cdef class RunningStopwatch(Stopwatch):
 
 cdef class Turn:
     """One turn of the loop: input comes in, then all output leaves together."""
-
-    cdef readonly object broker
-    cdef Hub hub
-    cdef object loop
-    cdef object wake_up                # the loop's handle for the broker's next timer
-    cdef double wake_up_at_s
-    cdef bint is_scheduled
-    cdef readonly int open_links       # connections whose transport isn't closed yet
 
     def __init__(self, broker, loop):
         self.broker = broker
@@ -109,18 +94,76 @@ cdef class Turn:
 
 
 cdef class Link(DirectWriter):
-    """One connection's transport; the broker core knows it as the connection's shell."""
-
-    cdef Turn turn
-    cdef object transport
-    cdef Lane connection
-    cdef int descriptor                # of a plain TCP socket; -1 when only the transport may write
-    cdef bint is_blocked               # the transport has yet to write what it was given
-    cdef bint is_closing
+    """What one connection reads from and writes to; the broker core knows it as the connection's shell."""
 
     def __init__(self, Turn turn not None):
         self.turn = turn
         self.descriptor = -1
+
+    def begin(self, str peer not None):
+        """The client at `peer` is there."""
+        self.connection = self.turn.broker.open(self, peer, monotonic_s())
+        self.turn.open_links += 1
+        if self.descriptor >= 0:
+            self.connection.direct = self
+        self.turn.begun()
+
+    def lost(self, error):
+        """Nothing can be read or written any more."""
+        self.is_closing = True
+        self.turn.open_links -= 1
+        self.connection.hub.now = monotonic_s()
+        self.connection.lost("the network connection is gone" if error is None else str(error))
+        self.connection.leaving.release()
+        self.turn.begun()
+
+    def defer(self, action):
+        self.turn.loop.call_soon(self._deferred, action)
+
+    def _deferred(self, action):
+        self.turn.hub.now = monotonic_s()
+        action()
+        self.turn.begun()
+
+    def broken(self):
+        """Writing has failed: `lost` is to be called soon."""
+        raise NotImplementedError
+
+    cdef int flush(self) except -1:
+        """Write what the connection has, as far as the kernel takes it."""
+        raise NotImplementedError
+
+    cdef int write_out(self, ByteBuffer out) except -1:
+        """Write by system calls of our own, as much as the kernel takes."""
+        cdef Py_ssize_t sent = 1
+        while out.size() and sent:
+            sent = self.send_some(out.start(), out.size())
+            out.consume(sent)
+        return 0
+
+    cdef Py_ssize_t write_now(self, const unsigned char* data, Py_ssize_t size) except -1:
+        if self.is_blocked or self.is_closing:
+            return 0
+        return self.send_some(data, size)
+
+    cdef Py_ssize_t send_some(self, const unsigned char* data, Py_ssize_t size) except -1:
+        """How much the kernel took; 0 also when it is `broken`."""
+        cdef ssize_t sent
+        while True:
+            sent = c_send(self.descriptor, data, size, MSG_NOSIGNAL)
+            if sent >= 0:
+                self.connection.hub.bytes_sent += sent
+                return sent
+            if errno == EAGAIN:
+                return 0
+            if errno != EINTR:
+                self.is_closing = True
+                self.broken()
+                return 0
+
+
+cdef class TransportLink(Link):
+    """A connection that the event loop reads, over TLS, WebSocket, or where there is no epoll."""
 
     # ---- called by the event loop --------------------------------------------------------------------
 
@@ -128,11 +171,7 @@ cdef class Link(DirectWriter):
         self.transport = transport
         self.descriptor = descriptor
         transport.set_write_buffer_limits(0, 0)
-        self.connection = self.turn.broker.open(self, peer, monotonic_s())
-        self.turn.open_links += 1
-        if descriptor >= 0:
-            self.connection.direct = self
-        self.turn.begun()
+        self.begin(peer)
 
     def get_buffer(self, hint):
         return self.connection.receive_buffer()
@@ -148,14 +187,6 @@ cdef class Link(DirectWriter):
         self.is_blocked = False
         self.connection.backlog_bytes = 0
         self.flush()
-        self.turn.begun()
-
-    def lost(self, error):
-        self.is_closing = True
-        self.turn.open_links -= 1
-        self.connection.hub.now = monotonic_s()
-        self.connection.lost("the network connection is gone" if error is None else str(error))
-        self.connection.leaving.release()
         self.turn.begun()
 
     # ---- called by the connection --------------------------------------------------------------------
@@ -179,13 +210,8 @@ cdef class Link(DirectWriter):
         if not self.is_closing:
             self.transport.resume_reading()
 
-    def defer(self, action):
-        self.turn.loop.call_soon(self._deferred, action)
-
-    def _deferred(self, action):
-        self.turn.hub.now = monotonic_s()
-        action()
-        self.turn.begun()
+    def broken(self):
+        self.transport.abort()  # it finds the broken connection by itself, and says so
 
     # ---- output --------------------------------------------------------------------------------------
 
@@ -193,38 +219,12 @@ cdef class Link(DirectWriter):
         cdef ByteBuffer out = self.connection.leaving
         while out.size() and not self.is_blocked and not self.is_closing:
             if self.descriptor >= 0:
-                self.send_directly(out)
+                self.write_out(out)
             if out.size() and not self.is_closing:
                 self.hand_over(out)
         if not self.is_blocked and not self.is_closing:
             self.connection.output_drained()
         return 0
-
-    cdef int send_directly(self, ByteBuffer out) except -1:
-        cdef Py_ssize_t sent
-        while out.size():
-            sent = self.write_now(out.start(), out.size())
-            if sent == 0:
-                break
-            out.consume(sent)
-        return 0
-
-    cdef Py_ssize_t write_now(self, const unsigned char* data, Py_ssize_t size) except -1:
-        cdef ssize_t sent
-        if self.is_blocked or self.is_closing:
-            return 0
-        while True:
-            sent = c_send(self.descriptor, data, size, MSG_NOSIGNAL)
-            if sent >= 0:
-                self.connection.hub.bytes_sent += sent
-                return sent
-            if errno == EAGAIN:
-                return 0
-            if errno != EINTR:
-                # The transport finds the broken connection by itself, and says so.
-                self.is_closing = True
-                self.transport.abort()
-                return 0
 
     cdef int hand_over(self, ByteBuffer out) except -1:
         cdef Py_ssize_t size = min(out.size(), HANDED_OVER_BYTES)

@@ -23,7 +23,7 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from braidmq.net.accepted import introduce
-from braidmq.net.stream import LINGER_S, Link, Turn
+from braidmq.net.stream import LINGER_S, TransportLink, Turn
 
 PATH: Final = "/mqtt"
 SUBPROTOCOL: Final = Subprotocol("mqtt")
@@ -69,7 +69,7 @@ def _host_name(url: str) -> str | None:
 class WebSocketProtocol(asyncio.Protocol):
     """One WebSocket connection; the Link's transport."""
 
-    def __init__(self, turn: Turn, link: Link, peer: str | None, origins: str | None) -> None:
+    def __init__(self, turn: Turn, link: TransportLink, peer: str | None, origins: str | None) -> None:
         limits = turn.broker.limits
         self._origins = origins
         self._bytes_of_strangers_left = limits.connect_bytes_max + HANDSHAKE_BYTES_MAX

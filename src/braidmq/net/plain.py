@@ -1,0 +1,73 @@
+"""Accepts plain TCP connections whose sockets we read ourselves (`sockets`); needs Linux."""
+
+import asyncio
+import socket
+from typing import Any, Final
+
+import structlog
+
+from braidmq.net.accepted import address_text
+from braidmq.net.sockets import Poller, SocketLink
+
+log = structlog.get_logger("braidmq.net")
+
+ACCEPTED_AT_A_STRETCH: Final = 64  # before those who are connected have their turn
+ACCEPT_PAUSE_S: Final = 0.1
+
+
+def adopt(poller: Poller, accepted: socket.socket, peer: str) -> None:
+    """Make a connection of an accepted socket, which is ours from now on."""
+    accepted.setblocking(False)
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    SocketLink(poller, accepted.detach(), peer)
+
+
+class PlainServer:
+    """Looks like asyncio's server to those who stop it."""
+
+    def __init__(self, poller: Poller, listening: list[socket.socket]) -> None:
+        self.sockets = listening
+        self._poller = poller
+        self._loop = asyncio.get_running_loop()
+        self._is_closed = False
+        self._listen()
+
+    def _listen(self) -> None:
+        if not self._is_closed:
+            for listening in self.sockets:
+                self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+    def _rest(self) -> None:
+        for listening in self.sockets:
+            self._loop.remove_reader(listening.fileno())
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_A_STRETCH):
+            try:
+                accepted, address = listening.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:  # it has gone again
+                continue
+            except OSError as error:
+                # Out of files, most likely: some may be free soon.
+                log.warning("can't accept a connection", why=str(error))
+                self._rest()
+                self._loop.call_later(ACCEPT_PAUSE_S, self._listen)
+                return
+            self._adopt(accepted, address)
+
+    def _adopt(self, accepted: socket.socket, address: Any) -> None:
+        try:
+            adopt(self._poller, accepted, address_text(address))
+        except OSError as error:
+            accepted.close()
+            log.debug("refused before CONNECT", peer=address_text(address), why=str(error))
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._rest()
+
+    async def wait_closed(self) -> None:
+        for listening in self.sockets:
+            listening.close()
