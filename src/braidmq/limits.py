@@ -44,11 +44,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         1, STRING_BYTES_CEILING,
         "The most levels in a topic or filter. A filter costs one trie node per level, and a topic is "
         "matched level by level.",
-    )] = 128
+    )] = 200
     properties_max: Annotated[int, _bound(
         0, UINT16_CEILING,
-        "The most user properties in one packet. Each becomes an object, and each is copied to every "
-        "subscriber.",
+        "The most user properties in one packet that is no PUBLISH: each becomes an object. Those of a "
+        "PUBLISH are passed on unread, so packet_bytes_max is bound enough.",
     )] = 128
     filters_max: Annotated[int, _bound(
         1, None,
@@ -140,7 +140,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     receive_maximum: Annotated[int, _bound(
         1, UINT16_CEILING,
         "How many QoS 1 and 2 messages a client may have sent without our acknowledgement; it bounds the "
-        "table of open QoS 2 packet ids too. Large enough to keep a fast link busy for a store commit.",
+        "table of open QoS 2 packet ids too. Large enough to keep a fast link busy for a store commit. "
+        "MQTT 3 can't be told: such a client isn't read while as many answers wait for the store, and its "
+        "table is bounded by the 65,535 packet ids.",
     )] = 1_024
     inflight_max: Annotated[int, _bound(
         1, UINT16_CEILING,

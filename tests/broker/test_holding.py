@@ -2,6 +2,7 @@
 
 from braidmq.store.records import INBOUND, QUEUED, RETAINED, SENT, SESSION, SETTLED, SUBSCRIBED, WILL
 from braidmq.wire import (
+    V311,
     Connack,
     Connect,
     Disconnect,
@@ -201,3 +202,33 @@ def test_a_farewell_does_not_overtake_the_connack() -> None:
     client.send_bytes(b"\xf0\x00" * 2)
     assert client.is_closed
     assert client.read() == []  # [MQTT-3.14.0-1]
+
+
+def test_mqtt_3_is_read_no_further_while_too_many_answers_wait() -> None:
+    """It knows no Receive Maximum: whatever it sends is taken in the end, and never too much at a time."""
+    for qos, answer in ((1, Puback), (2, Pubrec)):
+        store = SlowStore()
+        world = World(store, receive_maximum=10)
+        publisher = world.open(V311)
+        publisher.send(Connect("p", version=V311))
+        store.keep_all()
+        publisher.expect(Connack)
+        publisher.send(*(Publish("t", b"", qos, packet_id=number) for number in range(1, 36)))
+        answered = []
+        while store.turns:
+            assert publisher.is_paused == (len(answered) < 30), len(answered)
+            store.keep_one()
+            world.run_deferred()
+            world.broker.hub.end_turn()
+            answered += publisher.read()
+        assert answered == [answer(number) for number in range(1, 36)]
+        assert not publisher.is_closed
+        assert not publisher.is_paused
+
+
+def test_mqtt_5_is_held_to_the_receive_maximum_it_was_told() -> None:
+    store = SlowStore()
+    world = World(store, receive_maximum=10)
+    publisher = connected(world, store, "p")
+    publisher.send(*(Publish("t", b"", 1, packet_id=number) for number in range(1, 12)))
+    assert publisher.is_closed

@@ -4,7 +4,19 @@ import pytest
 
 from braidmq.access.verdicts import Admitted, Claim
 from braidmq.broker.access import BuiltInGate
-from braidmq.wire import V5, V311, Connack, Connect, Disconnect, Pingreq, Properties, Puback, Publish
+from braidmq.wire import (
+    V5,
+    V311,
+    Connack,
+    Connect,
+    Disconnect,
+    Pingreq,
+    Properties,
+    Puback,
+    Publish,
+    Pubrec,
+    ReasonCode,
+)
 from tests.broker.world import Client, World
 
 
@@ -145,3 +157,22 @@ def test_a_user_has_so_many_sessions_and_no_more() -> None:
     assert [connect(f"n{number}", None)[1] for number in range(3)] == [0, 0, 0]
     world.broker.delete_session(world.broker.sessions["a2"])
     assert connect("a3", "ada")[1] == 0
+
+
+def test_a_topic_beyond_the_limits_is_refused_and_nothing_else() -> None:
+    world = World(topic_levels_max=3, topic_bytes_max=20)
+    client = world.connect("c")
+    refused = ReasonCode.TOPIC_NAME_INVALID
+    for topic in ("a/b/c/d", "x" * 21):
+        client.send(Publish(topic, b"", 1, packet_id=1), Publish(topic, b"", 2, packet_id=2))
+        assert client.read() == [Puback(1, refused), Pubrec(2, refused)]
+    aliased = Properties(topic_alias=1)
+    client.send(
+        Publish("a/b/c/d", b"", 1, packet_id=3, properties=aliased),
+        Publish("", b"", 1, packet_id=4, properties=aliased),
+        Publish("a/b/c", b"", 1, packet_id=5, properties=aliased),
+        Publish("", b"", 1, packet_id=6, properties=aliased),
+    )
+    nobody = ReasonCode.NO_MATCHING_SUBSCRIBERS
+    assert client.read() == [Puback(3, refused), Puback(4, refused), Puback(5, nobody), Puback(6, nobody)]
+    assert world.broker.hub.counters()["dropped_topic_too_long"] == 6

@@ -218,3 +218,36 @@ def test_qos2_is_given_to_all_or_to_none() -> None:
     publisher.send(Publish("t", b"", 2, packet_id=3))
     assert publisher.expect(Pubrec).reason == ReasonCode.QUOTA_EXCEEDED
     assert world.broker.sessions["roomy"].inflight.count == before
+
+
+WRONG_ANSWERS = (
+    (1, [Pubrec(1)]),
+    (1, [Pubcomp(1)]),
+    (2, [Puback(1)]),
+    (2, [Pubcomp(1)]),
+    (2, [Pubrec(1), Puback(1)]),
+)
+
+
+def test_an_answer_of_the_wrong_kind_ends_the_connection() -> None:
+    """Ignored, it would leave the delivery open and, with a Receive Maximum of 1, be the last one."""
+    for version in (V5, V311):
+        for qos, answers in WRONG_ANSWERS:
+            world = World(inflight_max=1)
+            client = world.connect("c", version)
+            client.subscribe("t", qos=qos)
+            world.connect("p").send(Publish("t", b"", qos, packet_id=1))
+            assert client.expect(Publish).packet_id == 1
+            client.send(*answers)
+            assert client.is_closed, (version, qos, answers)
+            if version == V5:
+                assert client.read()[-1].reason == ReasonCode.PROTOCOL_ERROR  # type: ignore[union-attr]
+
+
+def test_an_answer_to_nothing_is_let_pass() -> None:
+    world = World()
+    client = world.connect("c")
+    client.send(Puback(7), Pubcomp(7), Pubrec(7, ReasonCode.UNSPECIFIED_ERROR))
+    assert client.read() == []
+    client.send(Pubrec(7))
+    assert client.read() == [Pubrel(7, ReasonCode.PACKET_IDENTIFIER_NOT_FOUND)]

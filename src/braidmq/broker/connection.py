@@ -327,6 +327,13 @@ class Connection(Lane):
         self._pauses.discard(Pause.REST)
         self._go_on()
 
+    def await_answers(self) -> None:
+        """Of MQTT 3, which knows no Receive Maximum: what it has published waits for the store."""
+        self._pause()
+
+    def answers_left(self) -> None:
+        self.shell.defer(self._go_on)
+
     def _go_on(self) -> None:
         """Look at what was read while the connection was parked, unless it is parked for more."""
         if self.state is State.CLOSED or not self._pauses.isdisjoint(PARKED):

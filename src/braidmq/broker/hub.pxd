@@ -15,6 +15,7 @@ cdef enum Drop:
     DROP_DAMAGED             # what the disk had of it can't be read
     DROP_STORE_FAILING       # QoS 1/2 or retained, and the store can't be written (the publisher is told 0x97)
     DROP_GROUP_GONE          # it waited in a shared group whose last member has left
+    DROP_TOPIC_TOO_LONG      # its topic is longer or deeper than the limits allow (the publisher is told 0x90)
     DROP_KINDS
 
 
@@ -51,7 +52,6 @@ cdef class Hub:
     cdef Py_ssize_t packet_bytes_max
     cdef Py_ssize_t topic_bytes_max
     cdef int topic_levels_max
-    cdef int properties_max
     cdef int receive_maximum
     cdef Py_ssize_t output_bytes_max
     cdef Py_ssize_t queue_messages_max

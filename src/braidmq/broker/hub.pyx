@@ -26,6 +26,7 @@ DROP_NAMES = (
     "damaged",
     "store_failing",
     "group_gone",
+    "topic_too_long",
 )
 
 
@@ -50,7 +51,6 @@ cdef class Hub:
         self.packet_bytes_max = limits.packet_bytes_max
         self.topic_bytes_max = limits.topic_bytes_max
         self.topic_levels_max = limits.topic_levels_max
-        self.properties_max = limits.properties_max
         self.receive_maximum = limits.receive_maximum
         self.output_bytes_max = limits.output_bytes_max
         self.queue_messages_max = limits.queue_messages_max

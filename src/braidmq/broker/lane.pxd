@@ -12,6 +12,7 @@ cdef class Lane(Outlet):
     cdef readonly Router router
     cdef public bint is_open             # CONNECT is accepted: PUBLISH and acknowledgements may come
     cdef public bint is_parked           # input waits: it is kept and not looked at
+    cdef readonly bint awaits_answers    # parked until answers that are held back have left
     cdef public bint is_finished         # no input is looked at any more
     cdef public bint takes_fast_lane     # False makes every PUBLISH take the general way (for tests)
     cdef public double received_at_s     # when the client was last heard of
@@ -41,16 +42,17 @@ cdef class Lane(Outlet):
     cdef int end_run(self) except -1
     cdef bint acknowledged(self, unsigned char first, const unsigned char* body, Py_ssize_t body_bytes) except -1
     cdef int publish_general(self, unsigned char first, const unsigned char* body, Py_ssize_t body_bytes) except -1
-    cdef Message read_message(self, Incoming* incoming)
+    cdef Message read_message(self, Incoming* incoming, bint* is_accepted)
+    cdef int refuse_topic(self, Message message, unsigned int packet_id) except -1
     cdef int take_qos0(self, Message message) except -1
     cdef int take_qos1(self, Message message, unsigned int packet_id) except -1
     cdef int take_qos2(self, Message message, unsigned int packet_id) except -1
     cdef int distribute(self, Message message) except -1
     cdef int answer(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1
-    cdef bytes resolve_topic(self, Incoming* incoming, unsigned int alias)
+    cdef bytes resolve_topic(self, Incoming* incoming, unsigned int alias, bint* is_accepted)
     cdef bint may_publish_to(self, Message message) except -1
     cdef Py_ssize_t take_in(self, const unsigned char* data, Py_ssize_t size) except -1
     cdef int pong(self) except -1
     cdef bint settled(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1
-    cdef int check_topic(self, bytes topic) except -1
+    cdef bint check_topic(self, bytes topic) except -1
     cdef int begin_answer(self) except -1

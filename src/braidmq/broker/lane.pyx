@@ -16,7 +16,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
 from braidmq.broker.hub cimport (
-    DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, WATCH_PACKETS, WATCH_PUBLISHED, Hub,
+    DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, DROP_TOPIC_TOO_LONG, WATCH_PACKETS, WATCH_PUBLISHED, Hub,
 )
 from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, uint16
 from braidmq.messages.message cimport Message, new_message
@@ -99,6 +99,12 @@ cdef class Lane(Outlet):
     def take_a_rest(self):
         """Much was handled at a stretch: `go_on` should be called in a later turn."""
         self.is_parked = False
+
+    def await_answers(self):
+        """Too many answers are held back: nothing is read until `answers_left`."""
+
+    def answers_left(self):
+        """There is room for answers again: `go_on` should be called in a later turn."""
 
     def may_publish(self, bytes topic):
         """Whether the client may publish to `topic`; asked once a topic while `rights` is a dict."""
@@ -200,7 +206,9 @@ cdef class Lane(Outlet):
             self.wait_for(outlet)
         if not self.has_room():
             self.throttle()
-        if self.is_parked:
+        if self.awaits_answers:
+            self.await_answers()
+        elif self.is_parked:
             self.take_a_rest()
         return consumed
 
@@ -392,18 +400,29 @@ cdef class Lane(Outlet):
     cdef int publish_general(self, unsigned char first, const unsigned char* body, Py_ssize_t body_bytes) except -1:
         cdef Incoming incoming
         cdef Message message
+        cdef bint is_accepted = True
         read_publish(first, body, body_bytes, self.is_v5, &incoming)
-        message = self.read_message(&incoming)
+        message = self.read_message(&incoming, &is_accepted)
         self.hub.publishes_received += 1
         if self.hub.watched & WATCH_PUBLISHED:
             self.hub.message_audience.published(message, incoming.packet_id)
+        if not is_accepted:
+            return self.refuse_topic(message, incoming.packet_id)
         if message.qos == 0:
             return self.take_qos0(message)
         if message.qos == 1:
             return self.take_qos1(message, incoming.packet_id)
         return self.take_qos2(message, incoming.packet_id)
 
-    cdef Message read_message(self, Incoming* incoming):
+    cdef int refuse_topic(self, Message message, unsigned int packet_id) except -1:
+        """Answer a topic beyond our limits, if it can be: a client that tries again would never get out."""
+        self.hub.drop_message(DROP_TOPIC_TOO_LONG, message, None)
+        if message.qos == 0:
+            raise ProtocolError(TOPIC_NAME_INVALID, "the topic is longer or deeper than this broker accepts")
+        self.begin_answer()
+        return self.answer(PUBACK if message.qos == 1 else PUBREC, packet_id, TOPIC_NAME_INVALID)
+
+    cdef Message read_message(self, Incoming* incoming, bint* is_accepted):
         cdef PublishScan scan
         cdef bytes properties = b""
         cdef bytes topic
@@ -415,20 +434,19 @@ cdef class Lane(Outlet):
                 raise ProtocolError(reason, "the properties of a PUBLISH are wrong")
             if scan.subscription_identifier_count:
                 raise ProtocolError(PROTOCOL_ERROR, "PUBLISH with a subscription identifier")  # [MQTT-3.3.4-6]
-            if scan.user_property_count > <unsigned int>self.hub.properties_max:
-                raise ProtocolError(QUOTA_EXCEEDED, f"more than {self.hub.properties_max} user properties")
-            topic = self.resolve_topic(incoming, scan.topic_alias if scan.has_topic_alias else 0)
+            topic = self.resolve_topic(incoming, scan.topic_alias if scan.has_topic_alias else 0, is_accepted)
             properties = passed_on(incoming.properties, incoming.properties_bytes, &scan)
             if scan.has_message_expiry:
                 # An expiry of 0 is over at once; so small a time later than now still means "expires".
                 expires_at_s = self.hub.now + (scan.message_expiry_s or 1e-9)
         else:
-            topic = self.resolve_topic(incoming, 0)
+            topic = self.resolve_topic(incoming, 0, is_accepted)
         return new_message(
             topic, PyBytes_FromStringAndSize(<char*>incoming.payload, incoming.payload_bytes), properties,
             incoming.qos, incoming.retain, expires_at_s, self.session.client_id)
 
-    cdef bytes resolve_topic(self, Incoming* incoming, unsigned int alias):
+    cdef bytes resolve_topic(self, Incoming* incoming, unsigned int alias, bint* is_accepted):
+        """The topic of a PUBLISH; one that isn't accepted is kept as an empty one under its alias."""
         cdef bytes topic
         if alias > <unsigned int>self.hub.limits.topic_alias_max:
             raise ProtocolError(TOPIC_ALIAS_INVALID, f"topic alias {alias}")  # [MQTT-3.3.2-9]
@@ -437,27 +455,27 @@ cdef class Lane(Outlet):
             if topic is None:
                 raise ProtocolError(PROTOCOL_ERROR if self.is_v5 else TOPIC_NAME_INVALID,
                                     "PUBLISH without a topic, or with an alias never set")
+            is_accepted[0] = len(topic) > 0
             return topic
         topic = PyBytes_FromStringAndSize(<char*>incoming.topic, incoming.topic_bytes)
         if topic not in self.router.routes:
             self.work_left = 0
-            self.check_topic(topic)
+            is_accepted[0] = self.check_topic(topic)
         if alias:
             if self.inbound_aliases is None:
                 self.inbound_aliases = {}
-            self.inbound_aliases[alias] = topic
+            self.inbound_aliases[alias] = topic if is_accepted[0] else b""
         return topic
 
-    cdef int check_topic(self, bytes topic) except -1:
+    cdef bint check_topic(self, bytes topic) except -1:
+        """Whether the topic is within our limits; it must be a topic at all."""
         cdef const unsigned char* data = <const unsigned char*>PyBytes_AS_STRING(topic)
         cdef Py_ssize_t size = len(topic)
         if not utf8_valid(data, size):
             raise ProtocolError(MALFORMED_PACKET, "the topic is no UTF-8 string")  # [MQTT-1.5.4-1]
         if has_wildcard(data, size):
             raise ProtocolError(TOPIC_NAME_INVALID, "wildcards in a topic name")  # [MQTT-3.3.2-2]
-        if size > self.hub.topic_bytes_max or topic.count(b"/") >= self.hub.topic_levels_max:
-            raise ProtocolError(TOPIC_NAME_INVALID, "the topic is longer or deeper than this broker accepts")
-        return 0
+        return size <= self.hub.topic_bytes_max and topic.count(b"/") < self.hub.topic_levels_max
 
     cdef bint may_publish_to(self, Message message) except -1:
         cdef bytes topic = message.topic
@@ -506,8 +524,10 @@ cdef class Lane(Outlet):
         return self.answer(PUBREC, packet_id, reason)
 
     cdef int begin_answer(self) except -1:
-        """Count a publish that will be answered; the client may not have too many of them open."""
-        cdef Py_ssize_t open_count = self.held_pubacks
+        """A client may not have too many publishes open. MQTT 3 doesn't know that: there it waits (see `answer`)."""
+        cdef Py_ssize_t open_count = self.held_answers
+        if not self.is_v5:
+            return 0
         if self.session.inbound is not None:
             open_count += len(self.session.inbound)
         if open_count >= self.hub.receive_maximum:
@@ -524,10 +544,18 @@ cdef class Lane(Outlet):
             self.hub.others_sent += 1
             self.out.write(bytes((first, 3, packet_id >> 8, packet_id & 0xFF, reason)))
             return self.mark()
-        if self.hub.holding and first == PUBACK:
-            self.held_pubacks += 1
-            self.noted_pubacks += 1
+        if self.hub.holding and (first == PUBACK or not self.is_v5):
+            self.held_answers += 1
+            self.noted_answers += 1
+            if not self.is_v5 and self.held_answers >= self.hub.receive_maximum:
+                self.is_parked = self.awaits_answers = True
         return self.acknowledge(first, packet_id, reason)
+
+    def release_promised(self):
+        Outlet.release_promised(self)
+        if self.awaits_answers and self.held_answers < self.hub.receive_maximum:
+            self.awaits_answers = False
+            self.answers_left()
 
     cdef int distribute(self, Message message) except -1:
         """Keep it if it is to be retained, and deliver it; the reason code for the publisher."""

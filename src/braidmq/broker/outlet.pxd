@@ -26,9 +26,9 @@ cdef class Outlet:
     cdef public Py_ssize_t backlog_bytes       # given to the transport, not yet accepted by the kernel
     cdef bint is_dirty                   # stands in hub.dirty
     cdef bint is_holding                 # stands in hub.held_outlets
-    cdef int held_pubacks                # inbound QoS 1 publishes whose answer is held back,
-    cdef int promised_pubacks            # of them in `promised`
-    cdef int noted_pubacks               # of them in `held`
+    cdef int held_answers                # answers to publishes that are held back (MQTT 5: to those of QoS 1),
+    cdef int promised_answers            # of them in `promised`
+    cdef int noted_answers               # of them in `held`
     cdef readonly bint congested         # over output_bytes_max, and not yet drained
     cdef readonly double congested_at_s  # since when
     cdef public object shell             # the transport, as the connection knows it

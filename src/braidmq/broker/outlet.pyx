@@ -117,8 +117,8 @@ cdef class Outlet:
     def promise_held(self):
         """The store is given what is noted: what is held for that leaves with the next `release_promised`."""
         self.held, self.promised = self.promised, self.held
-        self.promised_pubacks = self.noted_pubacks
-        self.noted_pubacks = 0
+        self.promised_answers = self.noted_answers
+        self.noted_answers = 0
         self.is_holding = False
 
     def release_promised(self):
@@ -129,7 +129,7 @@ cdef class Outlet:
             self.leaving.append(self.promised.start(), self.promised.size())
             self.promised.release()
         self.out = self.leaving
-        self.held_pubacks -= self.promised_pubacks
+        self.held_answers -= self.promised_answers
         self.mark()
 
     # ---- messages ------------------------------------------------------------------------------------

@@ -25,9 +25,12 @@ from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded, Outlet
 from braidmq.broker.receiver cimport Frames, Outcome, Receiver, Run, Target
 from braidmq.wire.scan cimport read_varint
 
+from braidmq.errors import ProtocolError
+
 cdef enum:
     PUBREL = 0x62
     PACKET_IDS_MAX = 65535
+    PROTOCOL_ERROR = 0x82
     PACKET_IDENTIFIER_NOT_FOUND = 0x92
     REPLAYED_AT_A_STRETCH = 256    # retained messages that are looked at before others have their turn
     FETCHED_BELOW = 64    # deliveries that are left in memory when the next page is read
@@ -338,6 +341,8 @@ cdef class Session(Receiver):
         return 0
 
     # ---- the client answers --------------------------------------------------------------------------
+    # An answer of the wrong kind is a protocol error [MQTT-4.13.1-1]: its delivery would never be finished. An id
+    # that stands for nothing may be left from before; only PUBREC has to be answered then.
 
     cdef int settle(self, unsigned long long sequence) except -1:
         if self.is_remembered:
@@ -367,18 +372,22 @@ cdef class Session(Receiver):
 
     cdef int puback(self, unsigned int packet_id, unsigned int reason) except -1:
         cdef Slot* slot = self.inflight.find(packet_id)
-        if slot != NULL and slot.stage == AWAITS_PUBACK:
-            self.finish(slot, reason)
-        return 0
+        if slot == NULL:
+            return 0
+        if slot.stage != AWAITS_PUBACK:
+            raise ProtocolError(PROTOCOL_ERROR, f"PUBACK for the QoS 2 delivery {packet_id}")
+        return self.finish(slot, reason)
 
     cdef int pubrec(self, unsigned int packet_id, unsigned int reason) except -1:
         cdef Slot* slot = self.inflight.find(packet_id)
         cdef Target target
         cdef unsigned long long sequence
-        if slot == NULL or slot.stage == AWAITS_PUBACK:
+        if slot == NULL:
             if reason < 0x80:
                 self.outlet.acknowledge(PUBREL, packet_id, PACKET_IDENTIFIER_NOT_FOUND)
             return 0
+        if slot.stage == AWAITS_PUBACK:
+            raise ProtocolError(PROTOCOL_ERROR, f"PUBREC for the QoS 1 delivery {packet_id}")
         if reason >= 0x80:
             return self.finish(slot, reason)  # [MQTT-4.3.3-4] the exchange ends here
         self.outlet.acknowledge(PUBREL, packet_id, 0)
@@ -395,9 +404,11 @@ cdef class Session(Receiver):
 
     cdef int pubcomp(self, unsigned int packet_id) except -1:
         cdef Slot* slot = self.inflight.find(packet_id)
-        if slot != NULL and slot.stage == AWAITS_PUBCOMP:
-            self.finish(slot, 0)
-        return 0
+        if slot == NULL:
+            return 0
+        if slot.stage != AWAITS_PUBCOMP:
+            raise ProtocolError(PROTOCOL_ERROR, f"PUBCOMP for {packet_id}, which no PUBREC was sent for")
+        return self.finish(slot, 0)
 
     # ---- QoS 2 from the client -----------------------------------------------------------------------
 
