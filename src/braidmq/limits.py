@@ -8,7 +8,7 @@ client never meets them. The ranges are checked where values come in (`braidmq.c
 The text beside each field says why the bound exists; docs/configuration.md is generated from it.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -20,6 +20,9 @@ PACKET_BYTES_CEILING: Final = 268_435_455 + 5  # the largest remaining length, i
 STRING_BYTES_CEILING: Final = 65_535  # every string has a two-byte length
 UINT16_CEILING: Final = 65_535
 UINT32_CEILING: Final = 4_294_967_295  # as a session expiry: never
+
+
+Overflow = Literal["drop_newest", "drop_oldest", "refuse"]
 
 
 def _bound(least: int, most: int | None, why: str) -> msgspec.Meta:
@@ -151,14 +154,22 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )] = 1_024
     queue_messages_max: Annotated[int, _bound(
         1, None,
-        "How many messages wait for one client, online or not. When the queue is full QoS 0 is dropped and "
-        "counted, and a QoS 1 or 2 publisher is answered with 0x97.",
+        "How many QoS 1 and 2 messages wait for one client, online or not; overflow says what happens with "
+        "more of them.",
     )] = 10_000
     queue_bytes_max: Annotated[int, _bound(
         1 * KIB, None,
         "The same bound in bytes of topics, payloads and properties, with 200 more a message for keeping it: "
         "ten thousand pictures are not ten thousand readings.",
     )] = 16 * MIB
+    overflow: Annotated[Overflow, msgspec.Meta(description=(
+        "What happens when a session's queue is full. drop_newest gives the message to everybody else, "
+        "drop_oldest makes room by giving up what has waited longest (on disk, a page of up to 512 messages "
+        "at a time); either is counted as queue_full, and the publisher is told success. refuse tells the "
+        "publisher 0x97 (MQTT 3: ends its connection), and gives a QoS 2 message to nobody: then one client "
+        "that is away stops its publishers. Access rules can say it by user or client. Shared groups have "
+        "their own."
+    ))] = "drop_newest"
     client_messages_per_s_max: Annotated[int, _bound(
         0, None,
         "How many messages a second one client may publish; whoever is faster is read more slowly, and "

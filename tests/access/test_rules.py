@@ -136,6 +136,8 @@ GOOD = '[[rule]]\nallow = ["read"]\ntopic = "a"\n'
         (GOOD + "[other]\n", "f:4: unknown 'other'"),
         (GOOD + '\n[[rule]]\nallow = ["read"]\n', r"f:5: .*topic"),
         ('[[rule]]\ntopic = "a"\n', "f:1: rule 1: a rule needs either allow or deny"),
+        ('[[rule]]\ntopic = "a"\noverflow = "refuse"\n', "f:1: rule 1: overflow is about all"),
+        ('[[rule]]\noverflow = "drop"\n', "f:1: rule 1: .*drop"),
         ('[[rule]]\ntopic = "a"\nallow = []\n', "f:1: rule 1: a rule needs either allow or deny"),
         (GOOD + 'deny = ["write"]\n', "f:1: rule 1: a rule needs either allow or deny"),
         (GOOD + 'usr = "ada"\n', "f:1: rule 1: .*usr"),

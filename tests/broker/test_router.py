@@ -140,7 +140,7 @@ def test_routes_of_unique_topics_leave_nothing_behind() -> None:
 def test_no_local_counts_when_room_is_asked_for() -> None:
     """A full session that a QoS 2 message isn't for doesn't stop it, and one that it is for in part does."""
     for also_plainly, reason in ((False, 0), (True, 0x97)):
-        world = World(queue_messages_max=1, inflight_max=1)
+        world = World(queue_messages_max=1, inflight_max=1, overflow="refuse")
         client = world.connect("c")
         client.subscribe(Subscription("t", 2, no_local=True))
         if also_plainly:

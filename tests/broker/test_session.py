@@ -166,60 +166,6 @@ def test_all_packet_ids_in_use_means_waiting() -> None:
     session.check()
 
 
-def test_full_queue_is_refused_and_never_acknowledged() -> None:
-    world = World(queue_messages_max=2, inflight_max=1)
-    subscriber = world.connect("s", properties=FOR_EVER)
-    subscriber.subscribe("t", qos=1)
-    publisher = world.connect("p")
-    for qos, kind in ((1, Puback), (1, Puback), (1, Puback)):
-        publisher.send(Publish("t", b"kept", qos, packet_id=1))
-        assert publisher.expect(kind).reason == ReasonCode.SUCCESS
-    publisher.send(Publish("t", b"lost", 1, packet_id=2))
-    assert publisher.expect(Puback).reason == ReasonCode.QUOTA_EXCEEDED
-    publisher.send(Publish("t", b"lost", 2, packet_id=3))
-    assert publisher.expect(Pubrec).reason == ReasonCode.QUOTA_EXCEEDED
-    assert world.broker.hub.counters()["dropped_queue_full"] == 2
-    received = []
-    for _ in range(3):
-        packet = subscriber.expect(Publish)
-        received.append(packet.payload)
-        subscriber.send(Puback(packet.packet_id))
-    assert received == [b"kept"] * 3
-
-
-def test_mqtt3_publisher_is_cut_off_rather_than_lied_to() -> None:
-    world = World(queue_messages_max=1, inflight_max=1)
-    world.connect("s", properties=FOR_EVER).subscribe("t", qos=1)
-    publisher = world.connect("p", V311)
-    for packet_id in (1, 2):
-        publisher.send(Publish("t", b"", 1, packet_id=packet_id))
-        assert publisher.expect(Puback).packet_id == packet_id
-    publisher.send(Publish("t", b"", 1, packet_id=3))
-    assert publisher.read() == []
-    assert publisher.is_closed
-
-
-def test_qos2_is_given_to_all_or_to_none() -> None:
-    world = World(queue_messages_max=1, inflight_max=1)
-    full = world.connect("full", properties=FOR_EVER)
-    full.subscribe("t", qos=2)
-    roomy = world.connect("roomy", properties=FOR_EVER)
-    roomy.subscribe("t", qos=2)
-    publisher = world.connect("p")
-    for packet_id in (1, 2):
-        publisher.send(Publish("t", b"", 2, packet_id=packet_id))
-        assert publisher.expect(Pubrec).reason == ReasonCode.SUCCESS
-        for packet in roomy.read():
-            if isinstance(packet, Publish):
-                roomy.send(Pubrec(packet.packet_id), Pubcomp(packet.packet_id))
-        roomy.read()
-    assert world.broker.sessions["roomy"].inflight.count <= 1
-    before = world.broker.sessions["roomy"].inflight.count
-    publisher.send(Publish("t", b"", 2, packet_id=3))
-    assert publisher.expect(Pubrec).reason == ReasonCode.QUOTA_EXCEEDED
-    assert world.broker.sessions["roomy"].inflight.count == before
-
-
 WRONG_ANSWERS = (
     (1, [Pubrec(1)]),
     (1, [Pubcomp(1)]),

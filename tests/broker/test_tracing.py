@@ -92,7 +92,7 @@ def test_a_client_is_followed_through_its_life() -> None:
 
 
 def test_why_a_message_did_not_arrive_is_told() -> None:
-    world = World(queue_messages_max=1)
+    world = World(queue_messages_max=1, overflow="refuse")
     for name in ("away", "away too"):
         world.connect(name, V311, clean_start=False).subscribe("a" if name == "away" else "b", qos=1)
         world.broker.sessions[name].outlet.lost("cut")  # type: ignore[union-attr]

@@ -218,6 +218,42 @@ def test_the_limit_counts_what_is_on_disk(store: PagingStore) -> None:
     assert world.broker.hub.counters()["dropped_queue_full"] == 10
 
 
+def test_the_oldest_make_room_on_disk_too(store: PagingStore) -> None:
+    """They go by the page; memory, disk and what a restart finds agree about which are left."""
+    world = World(store, queue_messages_max=50, overflow="drop_oldest")
+    away(world, "s")
+    publish(world, 45)
+    settle(world.broker, store)
+    assert world.broker.sessions["s"].queue.paged()  # type: ignore[union-attr]
+    publish(world, 15)
+    settle(world.broker, store)
+    session = world.broker.sessions["s"]
+    session.check()
+    dropped = world.broker.hub.counters()["dropped_queue_full"]
+    assert session.queued == 60 - dropped
+    assert 10 <= dropped <= 60
+    again, second = restarted(store, world.now)
+    world.broker, world.store = again, second
+    expected = [*range(45), *range(15)][dropped:]
+    assert drained(world, second, "s") == expected
+
+
+def test_a_page_that_is_being_read_may_be_given_up(store: PagingStore) -> None:
+    world = World(store, queue_messages_max=20, inflight_max=1, overflow="drop_oldest")
+    away(world, "s")
+    for _ in range(4):
+        publish(world, 5)
+        settle(world.broker, store)
+    subscriber = world.connect("s", clean_start=False, properties=LASTING)
+    publish(world, 30)  # while the first page is on its way
+    world.broker.sessions["s"].check()
+    settle(world.broker, store)
+    world.broker.sessions["s"].check()
+    del subscriber
+    got = drained(world, store, "s")
+    assert got[-20:] == list(range(10, 30))
+
+
 def test_a_right_that_is_gone_takes_what_is_on_disk_with_it(world: World, store: PagingStore) -> None:
     away(world, "s")
     publish(world, 10)

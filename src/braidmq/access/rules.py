@@ -18,6 +18,7 @@ import msgspec
 
 from braidmq.config.toml import line_of, parse_toml
 from braidmq.errors import ConfigError, ProtocolError
+from braidmq.limits import Overflow
 from braidmq.topics import matches, validate_filter
 
 Action = Literal["read", "write", "subscribe"]
@@ -28,13 +29,14 @@ SUBSTITUTION: Final = re.compile(r"%(.?)")
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of the file, `[[rule]]`: exactly one of `allow` and `deny` says what it is about."""
+    """One entry of the file, `[[rule]]`, with exactly one of `allow`, `deny` and `overflow`."""
 
-    topic: str
+    topic: str = ""  # empty only with `overflow`, which is about all that waits for a client
     allow: tuple[Action, ...] = ()
     deny: tuple[Action, ...] = ()
     user: str | None = None  # None: everybody
     client: str | None = None
+    overflow: Overflow | None = None
 
 
 class _Applied(msgspec.Struct, frozen=True):
@@ -65,6 +67,13 @@ class Rules:
                     return False
         return False
 
+    def overflow(self, user: str | None, client_id: str) -> Overflow | None:
+        """What becomes of messages that find this client's queue full, if a rule says it."""
+        for rule in self._rules:
+            if rule.overflow is not None and _is_about(rule, user, client_id):
+                return rule.overflow
+        return None
+
     def _may(self, action: Action, user: str | None, client_id: str, topic: str) -> bool:
         for rule in self._of(user, client_id):
             if action in rule.actions and matches(rule.filter, topic):
@@ -82,8 +91,12 @@ class Rules:
         return found
 
 
+def _is_about(rule: Rule, user: str | None, client_id: str) -> bool:
+    return rule.user in (None, user) and rule.client in (None, client_id)
+
+
 def _apply(rule: Rule, user: str | None, client_id: str) -> _Applied | None:
-    if rule.user not in (None, user) or rule.client not in (None, client_id):
+    if rule.overflow is not None or not _is_about(rule, user, client_id):
         return None
     names = {"u": user or "", "c": client_id}
     wanted = set(SUBSTITUTION.findall(rule.topic))
@@ -147,10 +160,14 @@ def _parsed(entry: object, where: str) -> Rule:
         rule = msgspec.convert(entry, Rule)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}") from error
-    if bool(rule.allow) == bool(rule.deny):
-        raise ConfigError(f"{where}: a rule needs either allow or deny, with at least one action")
+    if bool(rule.allow) + bool(rule.deny) + (rule.overflow is not None) != 1:
+        raise ConfigError(f"{where}: a rule needs either allow or deny, with an action, or overflow")
     if "" in (rule.user, rule.client):
         raise ConfigError(f"{where}: an empty user or client; leave it out if everybody is meant")
+    if rule.overflow is not None:
+        if rule.topic:
+            raise ConfigError(f"{where}: overflow is about all that waits for a client; leave the topic out")
+        return rule
     unknown = set(SUBSTITUTION.findall(rule.topic)) - {"u", "c"}
     if unknown:
         raise ConfigError(f"{where}: %{unknown.pop()} means nothing; there are %u and %c")

@@ -23,6 +23,7 @@ from braidmq.access.verdicts import (
     Verdict,
     Visitor,
 )
+from braidmq.limits import Overflow
 from braidmq.scram import METHOD, Credential, ScramError, ScramServer
 from braidmq.wire import Connect, ReasonCode
 
@@ -53,6 +54,9 @@ class Gate(Protocol):
     def may_subscribe(self, user: str | None, client_id: str, filter: str) -> bool: ...
 
     def may_read(self, user: str | None, client_id: str, topic: str) -> bool: ...
+
+    def overflow(self, user: str | None, client_id: str) -> Overflow | None:
+        """What becomes of messages that find this client's queue full; None: what becomes of everybody's."""
 
 
 class ScramExchange:
@@ -267,6 +271,9 @@ class BuiltInGate:
         if decided is not None:
             return decided
         return self._rules is None or self._rules.may_read(user, client_id, topic)
+
+    def overflow(self, user: str | None, client_id: str) -> Overflow | None:
+        return self._rules.overflow(user, client_id) if self._rules is not None else None
 
     def _ask_policies(self, action: Action, user: str | None, client_id: str, topic: str) -> bool | None:
         for policy in self._policies:

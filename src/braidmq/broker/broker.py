@@ -31,7 +31,7 @@ from braidmq.broker.outlet import Outlet
 from braidmq.broker.paging import Pager
 from braidmq.broker.quotas import AddressRates, MeteredConnection
 from braidmq.broker.retained import RetainedMessages
-from braidmq.broker.rights import recheck, replace_gate
+from braidmq.broker.rights import overflow_of, recheck, replace_gate
 from braidmq.broker.router import Router
 from braidmq.broker.session import Session
 from braidmq.broker.sharing.registry import SharedGroups
@@ -285,6 +285,7 @@ class Broker:
     def add_session(self, client_id: str, owner: str | None) -> Session:
         """A new session, empty, whose client isn't there yet."""
         session = self.sessions[client_id] = Session(self.hub, client_id, owner)
+        session.overflow = overflow_of(self, session)
         self._sessions_of[owner] += 1
         return session
 

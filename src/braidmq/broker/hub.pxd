@@ -5,7 +5,7 @@ from braidmq.timing.stopwatch cimport Stopwatch
 cdef enum Drop:
     # Why a message did not reach somebody who wanted it. `DROP_NAMES` in hub.pyx has the same order.
     DROP_SLOW_SUBSCRIBER     # QoS 0, and the connection's output is full
-    DROP_QUEUE_FULL          # QoS 1/2, and the session's queue is full (the publisher is told 0x97)
+    DROP_QUEUE_FULL          # QoS 1/2, and the queue of the session or the shared group is full
     DROP_EXPIRED             # its message expiry ran out while it waited
     DROP_PACKET_TOO_LARGE    # larger than the client's Maximum Packet Size
     DROP_NOT_AUTHORIZED      # the publisher may not publish there

@@ -13,7 +13,7 @@ when it goes and once more when it comes; nothing for clients that are here.
 from functools import partial
 
 from braidmq.broker.backlog cimport Backlog, Page, Ring, Waiting
-from braidmq.broker.hub cimport DROP_DAMAGED, DROP_NOT_AUTHORIZED, Hub
+from braidmq.broker.hub cimport DROP_DAMAGED, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, Hub
 from braidmq.messages.message cimport Message
 from braidmq.broker.router cimport Router
 from braidmq.broker.receiver cimport Target
@@ -25,6 +25,8 @@ from braidmq.store.records import PAGED, UNPAGED
 cdef enum:
     PAGE_BYTES = 64 * 1024     # of messages, as they are counted; a page ends when it has as many
     PAGE_MESSAGES = 512
+
+cdef Page NO_PAGE = Page(0, 0, 0, 0, 0, 0, 0)
 
 
 cdef class Pager:
@@ -103,9 +105,12 @@ cdef class Pager:
         if session.queue is not backlog:
             return  # the session has ended
         backlog.is_fetching = False
-        page = backlog.pages[backlog.page_begin]
-        if session.outlet is None or page.file != file or page.offset != offset:
+        if session.outlet is None:
             return  # it goes on with the next connection
+        page = backlog.pages[backlog.page_begin] if backlog.page_count() else NO_PAGE
+        if page.file != file or page.offset != offset or page.count == 0:
+            session.pump()  # it was given up meanwhile
+            return
         backlog.remove_page()
         self.pages.free(file, page.size)
         session.queue_bytes -= page.cost
@@ -141,6 +146,19 @@ cdef class Pager:
             backlog.add_to(backlog.head, message, target, qos, retain, sequence)
             session.queue_bytes += message.cost()
         return 0
+
+    def drop_page(self, Session session not None):
+        """Give up what has waited longest, which is on disk: the session's queue is full."""
+        cdef Backlog backlog = session.queue
+        cdef Page page = backlog.remove_page()
+        self.pages.free(page.file, page.size)
+        session.queue_bytes -= page.cost
+        if session.is_remembered:
+            self.hub.journal.append((UNPAGED, session.client_id))
+        self.hub.drop(DROP_QUEUE_FULL, page.count)
+        backlog.join_tail()
+        if backlog.count == 0:
+            session.queue = None
 
     # ---- in and out again ----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from braidmq.broker.access import Gate
 from braidmq.broker.events import Unsubscribed
 from braidmq.broker.session import Session
+from braidmq.limits import Overflow
 from braidmq.store.records import UNSUBSCRIBED
 from braidmq.wire import ReasonCode
 
@@ -40,9 +41,15 @@ def may_read(gate: Gate, session: Session, topic: bytes) -> bool:
     return gate.may_read(session.owner, session.client_id, topic.decode())
 
 
+def overflow_of(broker: "Broker", session: Session) -> Overflow:
+    """What becomes of messages for the session when its queue is full."""
+    return broker.gate.overflow(session.owner, session.client_id) or broker.limits.overflow
+
+
 def recheck(broker: "Broker", session: Session) -> None:
     """Take from a session what it may no longer have."""
     gate = broker.gate
+    session.overflow = overflow_of(broker, session)
     if not gate.checks_topics:
         return
     for filter, subscription in list(session.subscriptions.items()):

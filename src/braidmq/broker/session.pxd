@@ -8,6 +8,13 @@ from braidmq.store.encoding cimport Named
 from braidmq.broker.sharing.member cimport Member
 
 
+cdef enum Overflow:
+    # What a full session does with one more delivery; OVERFLOWS in session.pyx has the same order.
+    DROP_NEWEST
+    DROP_OLDEST
+    REFUSE
+
+
 cdef class Session
 
 
@@ -29,6 +36,7 @@ cdef class Session(Receiver):
     cdef readonly Inflight inflight
     cdef readonly Backlog queue              # what waits, or None
     cdef readonly Py_ssize_t queue_bytes
+    cdef Overflow on_overflow
     cdef object resend                       # deque of packet ids to send again on this connection, or None
     cdef object replay                       # filter -> (iterator, target): retained messages yet to be sent, or None
     cdef readonly int window                 # QoS 1/2 messages that the client takes at a time
@@ -76,6 +84,9 @@ cdef class Session(Receiver):
         if self.queue is not None or self.resend is not None or self.replay is not None:
             return self.pump_more()
         return 0
+    cdef bint lacks_room(self, Py_ssize_t cost) noexcept
+    cdef bint make_room(self, Message message, Outcome outcome) except -1
+    cdef int drop_oldest(self) except -1
     cdef bint may_send(self) noexcept
     cdef int note_pageable(self) except -1
     cdef int send_waiting(self) except -1

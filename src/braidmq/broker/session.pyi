@@ -8,6 +8,7 @@ from braidmq.broker.receiver import Receiver, Target
 from braidmq.broker.router import Subscription
 from braidmq.broker.sharing.receiver import Group, SessionMember
 from braidmq.broker.sharing.status_reports import Declaration
+from braidmq.limits import Overflow
 from braidmq.messages.message import Message
 from braidmq.messages.wills import PendingWill
 from braidmq.timing.timers import Timer
@@ -25,6 +26,7 @@ class Session(Receiver):
     member: SessionMember | None
     declared: Declaration | None
     identity: int
+    overflow: Overflow
     def __init__(self, hub: Hub, client_id: str, owner: str | None = None) -> None: ...
     @property
     def hub(self) -> Hub: ...

@@ -36,6 +36,8 @@ cdef enum:
     FETCHED_BELOW = 64    # deliveries that are left in memory when the next page is read
 
 
+OVERFLOWS = ("drop_newest", "drop_oldest", "refuse")
+
 
 cdef class Sharing(Receiver):
     """A shared group, as the sessions in it know it."""
@@ -75,6 +77,7 @@ cdef class Session(Receiver):
         self.groups = []
         self.expiry_s = 0.0
         self.window = PACKET_IDS_MAX
+        self.overflow = hub.limits.overflow
 
     def remember(self, bint remembered):
         """Whether the session outlives its connection, so that its changes are noted for the store."""
@@ -175,18 +178,19 @@ cdef class Session(Receiver):
         return may_read(self, topic)
 
     cdef bint is_full(self, Py_ssize_t cost) noexcept:
-        """Whether the queue has no place for a message of that cost."""
+        return self.on_overflow == REFUSE and self.lacks_room(cost)
+
+    cdef bint lacks_room(self, Py_ssize_t cost) noexcept:
+        """Whether the queue has no place for a message of that cost. An empty one has for any."""
         if self.queue is None:
             return False
         return self.queue.count >= self.hub.queue_messages_max or self.queue_bytes + cost > self.hub.queue_bytes_max
 
     cdef int enqueue(self, Message message, Target target, int qos, bint retain, Outcome outcome) except -1:
-        """Let the delivery wait, if there is room."""
+        """Let the delivery wait, if there is room or room can be made."""
         cdef Py_ssize_t cost = message.cost()
-        if self.is_full(cost):
-            if outcome is not None:
-                outcome.is_refused = True
-            return self.hub.drop_message(DROP_QUEUE_FULL, message, self.client_id)
+        if self.lacks_room(cost) and not self.make_room(message, outcome):
+            return 0
         if self.queue is None:
             self.queue = Backlog(self.hub)
         self.last_sequence += 1
@@ -198,6 +202,38 @@ cdef class Session(Receiver):
             why = "the client is away" if self.outlet is None else "the client is behind"
             self.hub.message_audience.queued(message, self.client_id, None, why)
         return 0
+
+    cdef bint make_room(self, Message message, Outcome outcome) except -1:
+        """Give up what has waited longest; False: the message itself is given up."""
+        if self.on_overflow == DROP_OLDEST:
+            while self.lacks_room(message.cost()):
+                self.drop_oldest()
+            return True
+        if self.on_overflow == REFUSE and outcome is not None:
+            outcome.is_refused = True
+        self.hub.drop_message(DROP_QUEUE_FULL, message, self.client_id)
+        return False
+
+    cdef int drop_oldest(self) except -1:
+        cdef Message message
+        if self.queue.head.count == 0:
+            self.hub.pager.drop_page(self)
+            return 0
+        message = <Message>self.queue.head.at(0).message
+        self.settle(self.queue.head.at(0).sequence)
+        self.queue.take_first(self.queue.head)
+        self.queue_bytes -= message.cost()
+        self.trim_queue()
+        return self.hub.drop_message(DROP_QUEUE_FULL, message, self.client_id)
+
+    @property
+    def overflow(self):
+        """What becomes of deliveries that find the queue full: one of the words of `[limits] overflow`."""
+        return OVERFLOWS[<int>self.on_overflow]
+
+    @overflow.setter
+    def overflow(self, str rule not None):
+        self.on_overflow = <Overflow><int>OVERFLOWS.index(rule)
 
     cdef int note_pageable(self) except -1:
         """Something waits in memory that might as well wait on disk."""
