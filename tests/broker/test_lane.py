@@ -150,6 +150,17 @@ def test_group_of_another_version_gets_each_message_once() -> None:
     ]  # fmt: skip
 
 
+def test_run_goes_on_behind_another_packet() -> None:
+    world = World()
+    subscriber = world.connect("s")
+    subscriber.subscribe("t")
+    publisher = world.connect("p")
+    publish, ping = encode(Publish("t", b"1"), V5), b"\xc0\x00"
+    publisher.send_bytes(publish)
+    publisher.send_bytes(publish + ping + publish + publish + ping + publish)
+    assert subscriber.payloads() == [b"1"] * 5
+
+
 def test_run_before_a_broken_packet_is_delivered() -> None:
     world = World()
     subscriber = world.connect("s")

@@ -328,11 +328,15 @@ class Connection(Lane):
         self._go_on()
 
     def await_answers(self) -> None:
-        """Of MQTT 3, which knows no Receive Maximum: what it has published waits for the store."""
-        self._pause()
+        """As many answers wait for the store as may: take no more until some have left."""
+        self.park(Pause.STORE)
 
     def answers_left(self) -> None:
-        self.shell.defer(self._go_on)
+        self.shell.defer(self._answered)
+
+    def _answered(self) -> None:
+        self._pauses.discard(Pause.STORE)
+        self._go_on()
 
     def _go_on(self) -> None:
         """Look at what was read while the connection was parked, unless it is parked for more."""

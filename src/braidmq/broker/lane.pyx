@@ -293,6 +293,7 @@ cdef class Lane(Outlet):
         cdef Py_ssize_t topic_bytes
         cdef bytes topic
         cdef void* found
+        cdef Fanout fanout
         if body_bytes < 3:
             return False
         topic_bytes = uint16(body)
@@ -313,7 +314,9 @@ cdef class Lane(Outlet):
                 self.end_run()
             self.run_fanout = <Fanout>found
         elif frame != self.run.end:
+            fanout = self.run_fanout
             self.end_run()
+            self.run_fanout = fanout
         if self.run.count == 0:
             self.run.start = frame
         self.run.end = frame + frame_bytes

@@ -8,6 +8,7 @@ class Pause(Enum):
     VERDICT = auto()  # whether the client is let in is decided elsewhere
     CLAIM = auto()  # others are asked for the client's session
     REST = auto()  # the client has made much work, and the others have their turn
+    STORE = auto()  # MQTT 3, which knows no Receive Maximum: what it has published is yet to be kept
 
     # What was read already is still handled.
     UNREAD_ANSWERS = auto()  # the client does not read what it is answered
@@ -15,4 +16,4 @@ class Pause(Enum):
     RATE = auto()  # the client sends faster than it may
 
 
-PARKED = frozenset({Pause.VERDICT, Pause.CLAIM, Pause.REST})
+PARKED = frozenset({Pause.VERDICT, Pause.CLAIM, Pause.REST, Pause.STORE})
