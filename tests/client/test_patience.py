@@ -17,7 +17,7 @@ COUNT = 500
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    limits = {"limits": {"queue_messages_max": QUEUE_MESSAGES, "inflight_max": 10}}
+    limits = {"limits": {"queue_messages_max": QUEUE_MESSAGES, "inflight_max": 10, "overflow": "refuse"}}
     broker = start_braidmq(limits)
     yield f"127.0.0.1:{broker.port}"
     broker.stop()

@@ -73,7 +73,7 @@ def limited(brokers: Callable[[Config | None], Broker]) -> Callable[..., Broker]
 @pytest.fixture
 def small(limited: Callable[..., Broker]) -> Broker:
     """A broker whose limits are all small enough to be met."""
-    return limited(**SMALL)
+    return limited(**SMALL, overflow="refuse")
 
 
 @pytest.fixture
