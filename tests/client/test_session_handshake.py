@@ -1,5 +1,7 @@
 """How a session begins and ends: CONNECT, AUTH, DISCONNECT, and keep alive in between."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from braidmq.client.errors import (
@@ -10,7 +12,7 @@ from braidmq.client.errors import (
 from braidmq.client.events import Connected
 from braidmq.client.options import SessionOptions
 from braidmq.client.session import Session, State
-from braidmq.errors import BraidError, ConfigError
+from braidmq.errors import BraidError, ConfigError, ProtocolError
 from braidmq.wire import (
     V5,
     V31,
@@ -110,6 +112,20 @@ class TestHandshake:
         session = connected()
         closing_error(deliver(session, packet))  # type: ignore[arg-type]
         assert sent_packets(session) == [Disconnect(ReasonCode.PROTOCOL_ERROR)]
+
+    def test_a_connect_of_a_version_that_we_do_not_know_ends_the_connection_too(self) -> None:
+        session = connected()
+        closing_error(session.receive(b"\x10\x0a\x00\x04MQTT\x09\x02\x00\x00", 0.0))
+        assert sent_packets(session) == [Disconnect(ReasonCode.PROTOCOL_ERROR)]
+
+    def test_every_fault_has_a_farewell_that_can_be_written(self) -> None:
+        for reason in ReasonCode:
+            session = connected()
+            session._handle = Mock(side_effect=ProtocolError(reason, "x" * 70_000))  # type: ignore[method-assign]
+            closing_error(deliver(session, Pingresp()))
+            [farewell] = sent_packets(session)
+            assert isinstance(farewell, Disconnect)
+            assert farewell.reason >= 0x80
 
     def test_data_behind_the_end_is_ignored(self) -> None:
         session = connected()

@@ -103,6 +103,35 @@ class TestSubscribing:
         assert isinstance(event, ResubscribeRefused)
         assert session.subscriptions == ()
 
+    @pytest.mark.parametrize("version", [V311, V5])
+    def test_subscriptions_are_restored_when_the_answer_to_connect_was_lost(self, version: int) -> None:
+        """The CONNECT without an answer may have made a session, which the next CONNACK calls present."""
+        session = self.subscribed(version)
+        session.connection_lost()
+        session.connect(0.0)
+        reconnect(session, present=True)
+        # No retained messages again where the subscription was there after all; MQTT 3 can't say so.
+        handling = 1 if version == V5 else 0
+        assert sent_packets(session) == [Subscribe(2, (Subscription("a", 1, retain_handling=handling),))]
+        deliver(session, Suback(2, (1,)))
+        assert session.subscriptions == (Subscription("a", 1),)
+        reconnect(session, present=True)
+        assert sent_packets(session) == []
+
+    def test_a_restoration_without_answer_is_asked_for_again(self) -> None:
+        session = self.subscribed(V5)
+        reconnect(session, present=False)
+        assert sent_packets(session) == [Subscribe(2, (Subscription("a", 1),))]
+        reconnect(session, present=True)
+        assert sent_packets(session) == [Subscribe(3, (Subscription("a", 1, retain_handling=1),))]
+
+    def subscribed(self, version: int) -> Session:
+        session = connected(version=version, clean_start=False)
+        session.subscribe([Subscription("a", 1)])
+        deliver(session, Suback(1, (1,)))
+        sent_packets(session)
+        return session
+
     def test_many_subscriptions_are_restored_in_several_packets(self) -> None:
         session = connected(session_expiry_s=9)
         session.subscribe([Subscription(f"t/{number}") for number in range(150)])
@@ -246,6 +275,23 @@ class TestReceiving:
         assert sent_packets(session) == [Pubrec(7)]
         deliver(session, Pubrel(7))
         assert sent_packets(session) == [Pubcomp(7)]
+
+    @pytest.mark.parametrize("answered", [False, True])
+    def test_qos_2_of_a_session_that_may_be_new_is_new_unless_marked_dup(self, answered: bool) -> None:
+        """A CONNECT without an answer: the server may have forgotten which identifiers it had used."""
+        session = connected(clean_start=False)
+        deliver(session, Publish("t", b"old", 2, packet_id=1))
+        [old] = session.take_batch(9)
+        if answered:
+            old.ack()
+        session.connection_lost()
+        session.connect(0.0)
+        reconnect(session, present=True)
+        deliver(session, Publish("t", b"old", 2, dup=True, packet_id=1))
+        assert len(session.take_batch(9)) == 0
+        reconnect(session, present=True)
+        deliver(session, Publish("t", b"new", 2, packet_id=1))
+        assert [message.payload for message in session.take_batch(9)] == [b"new"]
 
     def test_topic_aliases_are_resolved(self) -> None:
         session = connected(topic_alias_maximum=2)

@@ -8,6 +8,8 @@ what happens to unacknowledged messages when the connection goes.
 - QoS 2 is not given to the application twice. A message that the application still holds is only linked to
   its second delivery, so that the acknowledgement of the first one counts.
 - What still waits in the inbox is forgotten when the session resumes: the server delivers it again.
+- When the session may be a new one (the answer to a CONNECT was lost), the server may use an identifier again
+  for another message. Then DUP decides: what comes again must carry it [MQTT-3.3.1-1].
 """
 
 from braidmq.client._batch import Inbox, Message, MessageBatch
@@ -43,6 +45,7 @@ class Inbound:
         self._open: dict[int, int] = {}  # QoS 2 on this connection: packet identifier -> ordinal
         self._held: dict[int, _Held] = {}  # by packet identifier
         self._held_by_ordinal: dict[int, _Held] = {}
+        self._in_doubt = False  # whether the server's session is the one that we remember
         self._linked: dict[int, int] = {}  # first ordinal -> ordinal on this connection
 
     def take(self, messages_max: int, acker: Acker) -> MessageBatch:
@@ -59,7 +62,8 @@ class Inbound:
         self.ledger.abandon()
         self.scanner.reset()
 
-    def connected(self, *, resumed: bool) -> None:
+    def connected(self, *, resumed: bool, in_doubt: bool) -> None:
+        self._in_doubt = resumed and (in_doubt or self._in_doubt)
         if resumed:
             self._forget_untaken()
         else:
@@ -85,6 +89,8 @@ class Inbound:
         if packet.qos == 1:
             ordinal = self.ledger.open(packet.packet_id, 1)
         elif packet.qos == 2:
+            if self._in_doubt and not packet.dup:
+                self._forget_identifier(packet.packet_id)
             ordinal = self._open_qos2(packet.packet_id)
             if not ordinal:
                 return
@@ -126,6 +132,12 @@ class Inbound:
         else:
             self._linked[held.ordinal] = ordinal
         return 0
+
+    def _forget_identifier(self, packet_id: int) -> None:
+        self.ledger.release(packet_id)
+        held = self._held.pop(packet_id, None)
+        if held is not None:
+            del self._held_by_ordinal[held.ordinal]
 
     def acknowledge(self, delivery: Message | MessageBatch, reason: int) -> None:
         for ordinal in delivery.mark(self.ledger, reason):

@@ -1,7 +1,8 @@
 """SUBSCRIBE and UNSUBSCRIBE: requests that wait for their answer, and the subscriptions they leave.
 
 A request whose connection is lost is asked again on the next one: both are idempotent. When the server has
-forgotten the session, every subscription it had granted is asked for again, before what is new.
+forgotten the session, every subscription it had granted is asked for again, before what is new; also when it
+may have done so without our knowledge, because its answer to a CONNECT or to such a restoration was lost.
 """
 
 from collections import deque
@@ -59,6 +60,7 @@ class Requests:
         self._unanswered: dict[int, Request] = {}  # by packet identifier
         self._granted: dict[str, Granted] = {}  # by filter
         self._connected = False
+        self._in_doubt = False  # the server's session may lack what was granted
 
     @property
     def granted(self) -> tuple[Subscription, ...]:
@@ -79,22 +81,27 @@ class Requests:
 
     def connection_lost(self) -> None:
         self.stop()
-        unanswered = [request for request in self._unanswered.values() if request.token != RESTORE]
+        unfinished = [*self._unanswered.values(), *self._queued]
         for packet_id in self._unanswered:
             self._ids.release(packet_id)
         self._unanswered = {}
-        self._queued.extendleft(reversed(unanswered))
+        self._queued = deque(request for request in unfinished if request.token != RESTORE)
+        self._in_doubt |= len(self._queued) < len(unfinished)
 
-    def connected(self, *, restore: bool) -> None:
+    def connected(self, *, resumed: bool, in_doubt: bool) -> None:
+        """`in_doubt`: an earlier CONNECT got no answer, and may have made the session that was resumed."""
         self._connected = True
-        if restore:
-            self._queued.extendleft(reversed(self._restoring_requests()))
+        if in_doubt or self._in_doubt or not resumed:
+            self._queued.extendleft(reversed(self._restoring_requests(may_exist=resumed)))
+        self._in_doubt = False
 
-    def _restoring_requests(self) -> list[Request]:
+    def _restoring_requests(self, *, may_exist: bool) -> list[Request]:
         """Neighbours with the same properties share a SUBSCRIBE: an identifier holds for a whole packet."""
         requests = []
         for properties, neighbours in groupby(self._granted.values(), key=lambda granted: granted.properties):
             subscriptions = [granted.subscription for granted in neighbours]
+            if may_exist:
+                subscriptions = [_without_retained_again(subscription) for subscription in subscriptions]
             for start in range(0, len(subscriptions), RESTORED_FILTERS_MAX):
                 some = tuple(subscriptions[start : start + RESTORED_FILTERS_MAX])
                 requests.append(Request(RESTORE, Subscribe(0, some, properties)))
@@ -121,9 +128,9 @@ class Requests:
         assert isinstance(request.packet, Subscribe)
         _check_count(request, packet.reasons)
         for subscription, reason in zip(request.packet.subscriptions, packet.reasons, strict=True):
-            if reason < FAILURE:
+            if request.token != RESTORE and reason < FAILURE:
                 self._granted[subscription.filter] = Granted(subscription, request.packet.properties)
-            elif request.token == RESTORE:
+            elif request.token == RESTORE and reason >= FAILURE:
                 self._granted.pop(subscription.filter, None)
         if max(packet.reasons) >= FAILURE:
             self._fail(request, SubscribeRefusedError(request.filters, packet.reasons, packet.properties))
@@ -159,6 +166,11 @@ class Requests:
 
     def _fail(self, request: Request, error: ClientError) -> None:
         self._emit(ResubscribeRefused(error) if request.token == RESTORE else Failed(request.token, error))
+
+
+def _without_retained_again(subscription: Subscription) -> Subscription:
+    """Retained messages come only if the server does not have the subscription; MQTT 3 can't ask for that."""
+    return msgspec.structs.replace(subscription, retain_handling=subscription.retain_handling or 1)
 
 
 def _check_count(request: Request, reasons: Sequence[int]) -> None:

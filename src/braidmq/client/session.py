@@ -88,6 +88,7 @@ class Session:
         self._keep_alive: KeepAlive | None = None
         self._connect_deadline = 0.0
         self._connected_before = False
+        self._connect_unanswered = False  # the server may have made a new session, and we don't know of it
         self._now = 0.0
         self._last_token = 0
         self._events: list[Event] = []
@@ -228,6 +229,7 @@ class Session:
 
     def connection_lost(self) -> None:
         """The transport is gone."""
+        self._connect_unanswered |= self.state is State.CONNECTING
         self.state = State.OFFLINE
         self._out.clear()
         self._aliases = None
@@ -347,7 +349,8 @@ class Session:
         self.session_present = packet.session_present
         self.connections += 1
         self._emit(Connected(packet.session_present, packet.properties))
-        self._inbound.connected(resumed=packet.session_present)
+        in_doubt, self._connect_unanswered = self._connect_unanswered, False
+        self._inbound.connected(resumed=packet.session_present, in_doubt=in_doubt)
         keep_alive_s = self._keep_alive.interval_s if self._keep_alive is not None else 0.0
         self.reporter.connected(
             packet.properties, self.client_id, keep_alive_s, self.queued_messages, self._now
@@ -355,7 +358,7 @@ class Session:
         self._outbound.connected(
             self.server.receive_maximum, resumed=packet.session_present, first=not self._connected_before
         )
-        self._requests.connected(restore=self._connected_before and not packet.session_present)
+        self._requests.connected(resumed=packet.session_present, in_doubt=in_doubt)
         self._connected_before = True
 
     def _settle(self, told: Properties) -> None:
