@@ -9,6 +9,7 @@ CC ?= cc
 ARGS ?=
 EXTENSION_SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
 DEMO_SECONDS ?= 60
+MINUTES ?= 10
 
 # The pins hold in build isolation too; which of the two variables pip reads there depends on its version.
 export PIP_CONSTRAINT := constraints.txt
@@ -28,6 +29,10 @@ setup: $(VENV)/.built ## install everything into .venv; .venv/bin/braidmq works 
 .PHONY: test
 test: setup $(VENV)/.tools ## run the whole test suite
 	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
+
+.PHONY: hunt
+hunt: setup $(VENV)/.tools ## look for failures with new random examples, for MINUTES=10
+	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(ARGS)
 
 .PHONY: check
 check: setup $(VENV)/.tools ## style, types and import rules

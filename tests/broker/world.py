@@ -114,7 +114,14 @@ class Client:
         return data
 
     def read(self) -> list[Packet]:
-        self._reader.feed(self.read_bytes())
+        return self._decoded(self.read_bytes())
+
+    def unread(self) -> list[Packet]:
+        """What was written and is lost on the way: the connection doesn't learn that it was taken."""
+        return self._decoded(self.connection.output.take())
+
+    def _decoded(self, data: bytes) -> list[Packet]:
+        self._reader.feed(data)
         return [decode(first, body, self.version) for first, body in self._reader.frames()]
 
     def expect(self, kind: type) -> Any:
