@@ -1,5 +1,6 @@
 """An operator at the desk of a test world: the admin API without sockets."""
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -14,9 +15,11 @@ ADDRESS = "http://127.0.0.1:8080"
 TOKEN = "a-token-that-is-long-enough"
 
 
-def make_desk(world: World, token: str | None = None, **options: Any) -> Desk:
-    config = Config(limits=world.broker.limits, admin=AdminConfig(port=8080, token=token))
-    return Desk(world.broker, lambda: config, lambda: world.now, world.broker.hub.end_turn, **options)
+def make_desk(
+    world: World, token: str | None = None, *, reload: Callable[[], None] | None = None, **admin: Any
+) -> Desk:
+    config = Config(limits=world.broker.limits, admin=AdminConfig(port=8080, token=token, **admin))
+    return Desk(world.broker, lambda: config, lambda: world.now, world.broker.hub.end_turn, reload)
 
 
 def operator(

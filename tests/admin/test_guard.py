@@ -47,7 +47,23 @@ async def test_a_web_page_can_not_make_the_broker_act() -> None:
     assert (await api.get("/clients", headers={"Origin": ADDRESS})).is_success
 
 
+async def test_a_picture_of_another_page_can_not_start_a_trace_or_ask_anything_else() -> None:
+    api = operator(World())
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "image"},
+        {"Sec-Fetch-Site": "same-site"},  # another port of this machine
+        {"Referer": "http://evil.example/page"},
+        {"Referer": "http://[evil"},
+    ):
+        for path in (*GUARDED, "/trace?client_id=x"):
+            assert (await api.get(path, headers=headers)).status_code == 403
+        assert (await api.delete("/sessions?away_s=0", headers=headers)).status_code == 403
+    for headers in ({"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin", "Referer": f"{ADDRESS}/x"}):
+        assert (await api.get("/clients", headers=headers)).is_success
+
+
 async def test_the_configuration_is_shown_without_its_secrets() -> None:
     answer = await operator(World(), TOKEN).get("/config", headers={"Authorization": f"Bearer {TOKEN}"})
-    assert answer.json()["admin"] == {"port": 8080, "host": "127.0.0.1", "token": "***"}
+    shown = answer.json()["admin"]
+    assert (shown["port"], shown["host"], shown["token"]) == (8080, "127.0.0.1", "***")
     assert TOKEN not in answer.text

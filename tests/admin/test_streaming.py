@@ -83,3 +83,41 @@ async def test_there_is_an_end_to_the_number_of_onlookers() -> None:
     for stream in streams:
         await stream.aclose()  # type: ignore[attr-defined]
     Stream(desk, "x", "")
+
+
+async def test_a_trace_looks_at_so_many_messages_a_second_and_says_how_many_passed_unseen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming, "REST_S", 0.0)
+    world = World()
+    writer = world.connect("writer")
+    desk = make_desk(world, trace_messages_per_s_max=10)
+    events = Stream(desk, "", "wanted").events()
+    await anext(events)
+    assert not writer.connection.takes_fast_lane
+    writer.send(*(Publish("other", b"x"),) * 15)
+    assert writer.connection.takes_fast_lane  # it rests: who isn't looked at is fast
+    writer.send(*(Publish("wanted", b"x"),) * 7)
+    assert await anext(events) == b": looking again\n\n"
+    assert data_of(await anext(events)) == {"unseen": 11}  # the four that came while it looked at the others
+    world.pass_time(1)
+    writer.send(Publish("wanted", b"x"))
+    assert data_of(await anext(events))["topic"] == "wanted"
+    await events.aclose()  # type: ignore[attr-defined]
+    assert world.broker.hub.audience is None
+
+
+async def test_all_traces_together_show_so_many_events_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "REST_S", 0.0)
+    world = World()
+    writer = world.connect("writer")
+    desk = make_desk(world, trace_events_per_s_max=4)
+    streams = [Stream(desk, "", "#").events() for _ in range(2)]
+    for stream in streams:
+        await anext(stream)
+    writer.send(*(Publish("a", b"x"),) * 10)
+    told = b"".join([await anext(stream) for stream in streams for _ in range(3)])
+    assert told.count(b'"published"') == 4
+    assert told.count(b'{"lost":1}') == 2
+    for stream in streams:
+        await stream.aclose()  # type: ignore[attr-defined]

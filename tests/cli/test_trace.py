@@ -8,7 +8,7 @@ import pytest
 from braidmq.broker import events
 from braidmq.broker.hub import DROP_NAMES
 from braidmq.broker.tracing import TRACED
-from braidmq.cli.trace import DROPS, in_words
+from braidmq.cli.trace import DROPS, in_words, printable
 
 TEMPERATURE = {"topic": "plant/t", "publisher": "press", "payload_bytes": 4}
 
@@ -67,3 +67,10 @@ def test_every_event_of_a_trace_can_be_shown(kind: type[events.Event]) -> None:
     if "reason" in values:
         values["reason"] = 0x87
     assert line(kind(**values)).startswith(str(kind.__struct_config__.tag).replace("_", " "))
+
+
+def test_what_a_terminal_would_obey_is_shown_instead() -> None:
+    assert printable("a/\x1b[2J\x9b\u202e/ü ☃") == "a/\\u001b[2J\\u009b\\u202e/ü ☃"
+    encoded = msgspec.json.encode({"topic": "a\x1b\x9b"}).decode()
+    assert msgspec.json.decode(printable(encoded)) == {"topic": "a\x1b\x9b"}
+    assert printable(encoded).isprintable()

@@ -17,6 +17,7 @@ from braidmq.broker.sharing.state import state_of
 from braidmq.config import Config
 from braidmq.errors import ConfigError, ProtocolError
 from braidmq.messages.message import Message
+from braidmq.timing.bucket import Bucket
 from braidmq.topics import validate_topic
 from braidmq.wire import ReasonCode
 
@@ -52,6 +53,9 @@ class Desk:
         self.reload = reload
         self.started_at_s = clock_s()
         self.onlookers: set[Callable[[], None]] = set()  # what ends each stream that is being read
+        admin, now = config().admin, clock_s()
+        self.looks = Bucket(admin.trace_messages_per_s_max, now)  # of all traces together
+        self.shown = Bucket(admin.trace_events_per_s_max, now)
         self._clock_s = clock_s
         self._finish_turn = finish_turn
 

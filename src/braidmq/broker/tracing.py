@@ -8,6 +8,7 @@ whether anybody looks at it; only those that somebody looks at cost more.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from braidmq.broker.audience import Heeds
 from braidmq.broker.events import (
     Acknowledged,
     ConnectRefused,
@@ -89,9 +90,9 @@ class Trace:
         return self._filter is None or (topic is not None and matches(self._filter, topic))
 
 
-def add_trace(broker: "Broker", trace: Trace) -> None:
-    """Begin to tell `trace` what happens."""
-    broker.add_observer(trace, trace.heeds)
+def add_trace(broker: "Broker", trace: Trace, heeds: Heeds | None = None) -> None:
+    """Begin to tell `trace` what happens; `heeds` is asked instead of the trace's own, if it is given."""
+    broker.add_observer(trace, heeds or trace.heeds)
 
 
 def remove_trace(broker: "Broker", trace: Trace) -> None:

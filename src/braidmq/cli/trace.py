@@ -1,6 +1,7 @@
 """`braidmq trace`: shows live what happens to the messages of a client or a topic, and why."""
 
 import http.client
+import json
 import sys
 import urllib.parse
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def trace(
     try:
         shown = 0
         for event in islice(_events(connection, query, token), count):
-            print(msgspec.json.encode(event).decode() if as_json else in_words(event), flush=True)
+            print(printable(msgspec.json.encode(event).decode() if as_json else in_words(event)), flush=True)
             shown += 1
     except TimeoutError as error:
         raise BraidError(f"trace: {host}:{port} says nothing any more") from error
@@ -89,10 +90,17 @@ def _detail(body: bytes) -> str:
         return "this is no admin API of a BraidMQ broker"
 
 
+def printable(text: str) -> str:
+    """The text with what a terminal would obey instead of show written as JSON escapes it."""
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+
+
 def in_words(event: dict[str, Any]) -> str:
     """One event as a line for people."""
     if "lost" in event:
         return f"... {event['lost']} events were not shown: more happened than could be sent here"
+    if "unseen" in event:
+        return f"... {event['unseen']} messages passed unseen: a trace looks at so many a second, then rests"
     at = datetime.fromtimestamp(event["at_s"]).strftime("%H:%M:%S.%f")[:-3]
     kind, publisher = event["kind"], event.get("publisher")
     who = publisher if kind in PUBLISHER_KINDS else event.get("client_id")

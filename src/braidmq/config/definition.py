@@ -224,6 +224,16 @@ class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         description="What callers must send as `Authorization: Bearer TOKEN`. Better in a file or a variable "
         "than in a flag, which other users of the machine can read.",
     )] | None = None
+    trace_messages_per_s_max: Annotated[int, msgspec.Meta(
+        ge=1,
+        description="How many messages a second all traces together look at, whether they show them or not. "
+        "While one looks on, no message takes the fast lane; beyond this it rests for a second and says how "
+        "many messages it has not looked at. The default costs a busy broker a few percent of its speed.",
+    )] = 20_000
+    trace_events_per_s_max: Annotated[int, msgspec.Meta(
+        ge=1,
+        description="How many events a second all traces together show; more than people can read.",
+    )] = 2_000
 
     @property
     def is_loopback(self) -> bool:

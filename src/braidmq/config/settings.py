@@ -108,22 +108,29 @@ SECRETS: Final = frozenset({"admin.token", "auth.http_url", "auth.scram_users"})
 REPEATED_TABLES: Final = frozenset({"listener"})
 
 
+# The settings that `serve` has a flag of its own for.
+OWN_FLAGS: Final = {
+    "listener.host": "--host",
+    "listener.port": "--port",
+    "store.in_memory": "--in-memory",
+    "store.data_dir": "--data-dir",
+    "store.durability": "--durability",
+    "store.salvage": "--salvage",
+    "groups.policy": "--group-policy",
+    "admin.port": "--admin-port",
+    "admin.host": "--admin-host",
+    "admin.token": "--admin-token",
+    "log.level": "--log-level",
+    "log.format": "--log-format",
+}
+
+
 def flag_of(name: str) -> str:
     """How the command line spells a setting: listener.port is --port, limits.x is --limit x."""
+    if name in OWN_FLAGS:
+        return OWN_FLAGS[name]
     table, _, key = name.partition(".")
-    word = key.replace("_", "-")
-    match table:
-        case "store":
-            return f"--{word}"
-        case "listener" if key in ("host", "port"):
-            return f"--{word}"
-        case "groups" if key == "policy":
-            return "--group-policy"
-        case "log" | "admin":
-            return f"--{table}-{word}"
-        case "limits":
-            return f"--limit {key}"
-    return f"--set {name}"
+    return f"--limit {key}" if table == "limits" else f"--set {name}"
 
 
 def without_secrets(config: Config) -> dict[str, Any]:
