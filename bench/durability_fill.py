@@ -46,6 +46,7 @@ def fill(
     broker = Broker(LIMITS, store, BuiltInGate(), lambda: "made")
     make_sessions(broker, sessions)
     store.checkpoint_from(partial(living, broker))
+    await_kept(broker, reports)  # without any messages, too
     before = process_use(os.getpid())["resident_bytes"]
     for first in range(0, messages, TURN_MESSAGES):
         for number in range(first, min(messages, first + TURN_MESSAGES)):

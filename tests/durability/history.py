@@ -202,7 +202,11 @@ class Play:
     def read(self, client_id: str) -> None:
         if client_id not in self.clients:
             return
-        for packet in self.clients[client_id].read():
+        self.note(client_id, self.clients[client_id].read())
+
+    def note(self, client_id: str, packets: list[Packet]) -> None:
+        """Remember what a client has to answer."""
+        for packet in packets:
             if isinstance(packet, Publish) and packet.qos:
                 kind = Puback if packet.qos == 1 else Pubrec
                 self.unanswered[client_id].append(kind(packet.packet_id))

@@ -56,7 +56,7 @@ def plain_state(state: State) -> object:
     sessions = {
         client_id: (
             saved.owner, saved.expiry_s, saved.away_since_s, saved.subscriptions,
-            [(sequence, record[3] and record[3].payload, *record[4:]) for sequence, record
+            [(sequence, message and message.payload, saved.terms_of(sequence)) for sequence, message
              in saved.deliveries.items()],
             saved.sent, saved.received, saved.inbound,
         )

@@ -88,13 +88,15 @@ def decoder(*, lenient: bool = False) -> Decoder:
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(st.lists(all_records, max_size=12), st.booleans()), max_size=6))
-def test_round_trip(turns: list[tuple[list[Record], bool]]) -> None:
+@given(st.lists(st.tuples(st.lists(all_records, max_size=12), st.sampled_from("fs-")), max_size=6))
+def test_round_trip(turns: list[tuple[list[Record], str]]) -> None:
     encoder, reader = Encoder(OFFSET_S), decoder()
-    for turn, begins_file in turns:
-        if begins_file:
+    for turn, begins in turns:
+        if begins == "f":
             encoder.begin_file()
             reader.begin_file()
+        elif begins == "s":  # the reader is told by the bytes
+            encoder.begin_segment()
         decoded = reader.decode(encoder.encode(turn))
         assert [plain(record) for record in decoded] == [plain(record) for record in turn]
 
@@ -146,3 +148,18 @@ def test_a_payload_cut_anywhere_is_refused_or_a_beginning(turn: list[Record], da
     except ValueError:
         return
     assert [plain(record) for record in found] == [plain(record) for record in turn[: len(found)]]
+
+
+def test_a_segment_refers_to_nothing_before_it_and_its_reader_remembers_nothing_else() -> None:
+    encoder, reader = Encoder(0.0), decoder()
+    body = Message(b"t", b"x" * 100, 1)
+    reader.decode(encoder.encode([queued("c", 1, body)]))
+    encoder.begin_segment()
+    assert len(encoder) == 0
+    later = encoder.encode([queued("c", 2, body)])
+    assert [record[:3] for record in decoder().decode(later)] == [(records.QUEUED, "c", 2)]
+    assert reader.body_of(1) is not None
+    reader.decode(later)
+    encoder.begin_segment()
+    reader.decode(encoder.encode([(records.SESSION_ENDED, "c")]))
+    assert reader.body_of(1) is None

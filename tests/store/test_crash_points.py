@@ -63,7 +63,10 @@ def living_of(state: State) -> Iterator[list[Record]]:
             (records.SESSION_ENDED, client_id), (records.SESSION, client_id, saved.owner, saved.expiry_s)
         ]
         part += [(records.SUBSCRIBED, client_id, name, *rest) for name, rest in saved.subscriptions.items()]
-        part += saved.deliveries.values()
+        part += [
+            (records.QUEUED, client_id, sequence, message, *saved.terms_of(sequence))
+            for sequence, message in saved.deliveries.items()
+        ]
         part += [(records.SENT, client_id, *pair) for pair in saved.sent.items()]
         yield part
     for topic, message in list(state.retained.items()):

@@ -160,6 +160,10 @@ cdef class Pager:
         if backlog.count == 0:
             session.queue = None
 
+    def read(self, unsigned int file, unsigned int offset, unsigned int size, then):
+        """Call `then`, later, with the records of a page, which stays where it is; None if it can't be read."""
+        self.pages.fetch(file, offset, size, then)
+
     # ---- in and out again ----------------------------------------------------------------------------
 
     def tidy(self, Session session not None):

@@ -1,10 +1,16 @@
-"""The broker's state from what a store kept, and back: `restore` after a restart, `living` for a checkpoint.
+"""The broker's state from what a store kept, and back; and one session from one broker to another.
 
-Invariant: applying all that `living` gives to an empty State, and restoring that, gives the same broker. What
-is not kept: connections, topic aliases, QoS 0, and of shared groups whose turn it is and what was measured.
+`restore` gives a new broker all that was kept, `install_session` gives a living one a session that another
+had; both go the same way. `living` says all that is to be kept, `session_records` what rebuilds one
+session.
+
+Invariant: applying all that `living` gives to an empty State, and restoring that, gives the same broker.
+What is not kept: connections, topic aliases, QoS 0, and of shared groups whose turn it is and what was
+measured.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -14,6 +20,7 @@ from braidmq.broker.receiver import Target
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session
 from braidmq.broker.sharing.receiver import Group
+from braidmq.errors import ProtocolError
 from braidmq.store.records import (
     AWAY,
     GROUP_ENDED,
@@ -32,8 +39,9 @@ from braidmq.store.records import (
     Record,
     options_byte,
 )
-from braidmq.store.state import SavedSession, State
+from braidmq.store.state import SavedSession, SavedWill, State
 from braidmq.topics import split_shared
+from braidmq.wire import ReasonCode
 
 RETAINED_SLICE: Final = 64
 
@@ -41,23 +49,61 @@ RETAINED_SLICE: Final = 64
 
 
 def restore(broker: Broker, state: State, now: float) -> None:
-    """Give a new broker the state that was kept. Clients that were connected have just been lost."""
+    """Give a new broker the state that was kept, which is used up.
+
+    Clients that were connected have just been lost.
+    """
     broker.hub.now = now
     for message in state.retained.values():
         broker.retained.restore(message)
+    _restore_sessions(broker, state)
+
+
+def install_session(broker: Broker, records: list[Record], now: float) -> Session:
+    """Give a living broker a session that another one had, away from its client, and note it for the store.
+
+    `records` are what `export_session` gave there. ValueError if they are of anything but one session whose
+    pages have been read, or if there is one of its name; ProtocolError if there is no room.
+    """
+    broker.hub.now = now
+    state = State()
+    state.apply(records)
+    [(client_id, saved)] = state.sessions.items()
+    if saved.pages or state.retained or state.groups or not state.wills.keys() <= {client_id}:
+        raise ValueError("these are not the records of one session alone")
+    if client_id in broker.sessions:
+        raise ValueError(f"there is a session {client_id}")
+    if len(broker.sessions) >= broker.limits.sessions_max:
+        raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many sessions")
+    if broker.hub.journal is not None:
+        for record in records:
+            broker.hub.journal.append(record)
+    _restore_sessions(broker, state)
+    return broker.sessions[client_id]
+
+
+def _restore_sessions(broker: Broker, state: State) -> None:
     for client_id, saved in state.sessions.items():
         session = broker.add_session(client_id, saved.owner)
         session.expiry_s = broker.granted_expiry_s(saved.expiry_s)  # the limit may be lower than it was
         session.remember(True)
         _restore_subscriptions(broker, session, saved)
+        saved.subscriptions.clear()
     # Only now every shared group is there again, so that what belongs to it finds it.
     _restore_waiting(broker, state)
-    for client_id, saved in state.sessions.items():
-        _restore_deliveries(broker, broker.sessions[client_id], saved)
-        saved.deliveries.clear()  # a million of them; their memory is used for what follows
-    for group in broker.groups:
-        group.restored()
-    _restore_absences(broker, state)
+    restored: list[tuple[Session, float]] = []  # and since when the client has been away
+    while state.sessions:
+        client_id = next(iter(state.sessions))
+        saved = state.sessions.pop(client_id)  # its memory is used for what follows
+        session = broker.sessions[client_id]
+        _restore_deliveries(broker, session, saved)
+        restored.append((session, saved.away_since_s))
+        if broker.hub.pager is not None:
+            broker.hub.pager.relieve()
+    for session, _ in restored:
+        for group in list(session.groups):
+            group.restored(session)
+    _restore_absences(broker, restored, state.wills)
 
 
 def _restore_waiting(broker: Broker, state: State) -> None:
@@ -93,23 +139,23 @@ def _restore_deliveries(broker: Broker, session: Session, saved: SavedSession) -
         session.restore_page(*page)
     # In order: what came back from a page was noted again, behind what followed it.
     for sequence in sorted(saved.deliveries):
-        record = saved.deliveries[sequence]
-        _, _, _, message, qos, retain, identifiers, group = record
+        message = saved.deliveries[sequence]
+        qos, retain, identifiers, group = saved.terms_of(sequence)
         target = targets.get((identifiers, group))
         if target is None:
             target = Target(session, qos, False, identifiers, _group(broker, group))
             targets[identifiers, group] = target
         packet_id = saved.sent.get(sequence)
         kept = None if sequence in saved.received else message
-        if packet_id is None and target.group is not None:  # as brokers before this version kept it
-            broker.remember(session, SETTLED, sequence)
-            target.group.take_in(message)
-        elif packet_id is None:
-            session.restore_queued(message, target, qos, retain, sequence)
-        else:
+        if packet_id is not None:
             session.restore_sent(packet_id, kept, target, qos, retain, sequence)
             if target.group is not None:
                 target.group.restore_delivery(target, kept, sequence, qos)
+        elif message is not None and target.group is not None:  # as brokers before this version kept it
+            broker.remember(session, SETTLED, sequence)
+            target.group.take_in(message)
+        elif message is not None:
+            session.restore_queued(message, target, qos, retain, sequence)
     session.restore_numbers(saved.identity, saved.last_sequence, saved.last_packet_id)
     session.restore_inbound(set(saved.inbound))
 
@@ -121,19 +167,20 @@ def _group(broker: Broker, name: GroupName | None) -> Group | None:
     return broker.groups.get(name.name, name.filter)
 
 
-def _restore_absences(broker: Broker, state: State) -> None:
+def _restore_absences(
+    broker: Broker, restored: list[tuple[Session, float]], wills: dict[str, SavedWill]
+) -> None:
     """Let the time of those go on who were away, and begin it for those who were connected."""
-    broker.noted_wills.update(state.wills)
-    for client_id, session in list(broker.sessions.items()):
-        saved = state.sessions[client_id]
-        saved_will = state.wills.pop(client_id, None)
+    broker.noted_wills.update(wills)
+    for session, away_since_s in restored:
+        saved_will = wills.pop(session.client_id, None)
         if saved_will is not None:
             session.will = saved_will.will
-        if not saved.away_since_s:
+        if not away_since_s:
             broker.settle_absence(session)
         else:
-            broker.await_return(session, saved.away_since_s, saved_will.due_s if saved_will else 0.0)
-    for client_id, saved_will in state.wills.items():  # their sessions ended with the connection
+            broker.await_return(session, away_since_s, saved_will.due_s if saved_will else 0.0)
+    for client_id, saved_will in wills.items():  # their sessions ended with the connection
         session = Session(broker.hub, client_id, saved_will.owner)
         session.will = saved_will.will
         broker.send_will(session)
@@ -177,6 +224,50 @@ def session_records(session: Session) -> list[Record]:
     records.append(numbers_record(session))  # behind SENT records, which are not in the order of their ids
     records += [(INBOUND, client_id, packet_id) for packet_id in session.inbound or ()]
     return records + _will_records(session)
+
+
+def export_session(session: Session, then: Callable[[list[Record] | None], None]) -> None:
+    """Give `then` the records that rebuild the session anywhere, as soon as its pages have been read.
+
+    They are true at that moment: whoever moves a session lets nothing happen to it afterwards. None if a page
+    can't be read.
+    """
+    _Export(session, then).go_on()
+
+
+class _Export:
+    def __init__(self, session: Session, then: Callable[[list[Record] | None], None]) -> None:
+        self._session = session
+        self._then = then
+        self._pages: dict[tuple[int, int], list[Record] | None] = {}  # by file and offset
+        self._awaited = 0
+
+    def go_on(self) -> None:
+        """Read the pages that aren't known yet; others may have been written meanwhile."""
+        session, pager = self._session, self._session.hub.pager
+        pages = session.queue.paged() if session.queue is not None else []
+        missing = [page for page in pages if page[3:5] not in self._pages]
+        if pager is None or not missing:
+            self._then(self._records())
+            return
+        self._awaited = len(missing)
+        for _, _, _, file, offset, size, _ in missing:
+            pager.read(file, offset, size, partial(self._read, (file, offset)))
+
+    def _read(self, place: tuple[int, int], records: list[Record] | None) -> None:
+        self._pages[place] = records
+        self._awaited -= 1
+        if not self._awaited:
+            self.go_on()
+
+    def _records(self) -> list[Record] | None:
+        found: list[Record] = []
+        for record in session_records(self._session):
+            of_page = [record] if record[0] != PAGED else self._pages[record[5], record[6]]
+            if of_page is None:
+                return None
+            found += of_page
+        return found
 
 
 def _delivery_records(session: Session) -> Iterator[Record]:

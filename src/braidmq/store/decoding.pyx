@@ -15,6 +15,7 @@ from braidmq.store.records import GroupName
 
 cdef enum:
     STRETCH_MAX = 1 << 24    # of a turn; more is no stretch but nonsense
+    TOPICS_MAX = 1 << 17     # that are shared
 
 
 def _nowhere(offset, size, number):
@@ -53,6 +54,8 @@ cdef class Decoder:
         """What is decoded from now on comes from the next file."""
         self.names = {}
         self.bodies = {}
+        if len(self.topics) > TOPICS_MAX:
+            self.topics = {}
 
     def decode(self, const unsigned char[::1] payload not None):
         """The records of one payload; ValueError if it isn't one."""
@@ -68,6 +71,8 @@ cdef class Decoder:
             if kind == BODY:
                 number = self.varint()
                 self.bodies[number] = self.body()
+            elif kind == SEGMENT:
+                self.begin_file()
             elif kind == NAME:
                 number = self.varint()
                 self.names[number] = self.text()

@@ -28,6 +28,7 @@ from braidmq.store.writer import Kept, LogWriter
 
 MIB: Final = 1024 * 1024
 FILE_BYTES: Final = 64 * MIB  # a new file begins when one has grown over this
+SEGMENT_BYTES: Final = 4 * MIB  # of a file, in which a message is written once
 SLICE_BYTES: Final = 64 * 1024  # of a checkpoint with one turn, at least
 QUEUE_MEMORY_BYTES_MAX: Final = 128 * MIB
 FRAME_HEAD_BYTES: Final = MARK_BYTES + NUMBERS.size
@@ -65,6 +66,7 @@ class DurableStore:
         self._number = 0  # of the present file
         self._oldest = 1  # the first file that is needed
         self._file_bytes = 0
+        self._segment_bytes = 0
         self._grown_bytes = 0  # since the last checkpoint
         self._living_bytes = 0  # as of the last checkpoint
         self._living: Callable[[], Iterator[list[Record]]] | None = None
@@ -170,8 +172,12 @@ class DurableStore:
         written = FRAME_HEAD_BYTES + len(turn) if turn else 0
         self._file_bytes += written
         self._grown_bytes += written
+        self._segment_bytes += written
         if self._file_bytes >= self._file_bytes_max:
             self._begin_file()
+        elif self._segment_bytes >= SEGMENT_BYTES:
+            self._segment_bytes = 0
+            self.journal.begin_segment()
         return written
 
     def _begin_file(self) -> None:
@@ -180,6 +186,7 @@ class DurableStore:
             self._write(self.journal.take(), _nobody_waits)
         self._number += 1
         self._file_bytes = HEADER.size
+        self._segment_bytes = 0
         self.journal.begin_file()
         self._writer.begin_file(self._number, self._oldest)
 

@@ -5,7 +5,7 @@ from braidmq.wire.buffer cimport ByteBuffer
 
 
 cdef struct Named:
-    # The number of a client id in the file that is being written, if `epoch` is that file's.
+    # The number of a client id in the segment that is being written, if `epoch` is that segment's.
     unsigned long long epoch
     unsigned long long number
 
@@ -23,11 +23,12 @@ cdef class Encoder:
     cdef public bint is_failing          # set by the store: nothing can be kept at present
     cdef ByteBuffer out
     cdef double wall_offset_s            # wall clock minus the broker's monotonic clock
-    cdef unsigned long long epoch        # of the file that is being written; no two have the same
-    cdef dict names                      # client id -> its number in this file
+    cdef unsigned long long epoch        # of the segment that is being written; no two have the same
+    cdef dict names                      # client id -> its number in this segment
     cdef str last_name
     cdef unsigned long long last_number
-    cdef unsigned long long bodies       # in this file
+    cdef unsigned long long bodies       # in this segment
+    cdef bint begins_segment             # the next turn does
     cdef dict places                     # epoch -> where that page is; None in a log
     cdef Stretch sent_stretch            # noted, and not yet written
     cdef Stretch settled_stretch

@@ -1,11 +1,12 @@
 """Records -> bytes, as they come about. One payload is one turn of the broker: its records one after the other.
 
-Client ids and message bodies are written once a file and referred to by number: NAME and BODY records, which
-only exist in the file, define the numbers. So every file can be read by itself, and a message that goes to a
-thousand sessions is one BODY and a thousand references of a few bytes. The numbers are written out, so that
-after a damaged part a reference to something lost in it is known as such, and never taken for another.
+Client ids and message bodies are written once a segment, some megabytes of a file, and referred to by number:
+NAME and BODY records, which only exist in the file, define the numbers. So every segment can be read by itself,
+its reader never has to remember more than that, and a message that goes to a thousand sessions is one BODY and a
+thousand references of a few bytes. The numbers are written out, so that after a damaged part a reference to
+something lost in it is known as such, and never taken for another.
 
-Which number a client id or a body has is noted in the session and in the body itself, together with the file
+Which number a client id or a body has is noted in the session and in the body itself, together with the segment
 for which that holds (`epoch`); so nothing is looked up for a message. Deliveries are mostly sent and settled in
 order: stretches of them become one record each, which is written at the latest when the turn ends. Until then
 they may be overtaken by records of other kinds, but for those that could change what they mean; within a turn
@@ -31,6 +32,7 @@ cdef enum:
     PLACES_MAX = 4096
 
 cdef unsigned long long _last_epoch = 0
+cdef bytes SEGMENT_BEGINS = bytes((SEGMENT,))
 
 KINDS = {
     "SESSION": SESSION, "SESSION_ENDED": SESSION_ENDED, "AWAY": AWAY, "SUBSCRIBED": SUBSCRIBED,
@@ -60,6 +62,12 @@ cdef class Encoder:
         self.names = {}
         self.last_name = None
         self.bodies = 0
+        self.begins_segment = False
+
+    def begin_segment(self):
+        """What is noted from now on refers to nothing before. Only between two turns."""
+        self.begin_file()
+        self.begins_segment = True
 
     def placed(self, offset, size):
         """What was taken last is to be found there: bodies in it need not be written again."""
@@ -86,6 +94,9 @@ cdef class Encoder:
         self.out.head = self.out.tail = 0  # the block is kept: growing one in every turn would copy everything
         if self.out.capacity > KEPT_BLOCK_BYTES:
             self.out.release()
+        if self.begins_segment and payload:
+            self.begins_segment = False
+            payload = SEGMENT_BEGINS + payload
         return payload
 
     def encode(self, list records not None):

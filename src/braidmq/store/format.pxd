@@ -27,6 +27,7 @@ cdef enum:
     BODY = 33
     SENT_STRETCH = 34      # client id, sequence, packet id, count: all three go up by one
     SETTLED_STRETCH = 35   # client id, sequence, count
+    SEGMENT = 37           # what was numbered before is no longer referred to; first in a turn
     ELSEWHERE = 36         # number, and where the body is: offset and size of a page, number there
 
     # Bits of a BODY's flags, above its QoS, and of a QUEUED's.

@@ -32,6 +32,7 @@ from braidmq.store.state import Page, SavedSession, State
 NAME: Final = re.compile(r"page-(\d{10})\.braid")
 FILE_BYTES: Final = 16 * 1024 * 1024
 SPARSE_SHARE: Final = 0.25  # of a file's bytes that are needed; below it they are written anew
+UNWRITTEN_BYTES_MAX: Final = 1024 * 1024  # in memory; a turn may make many pages
 DECODED_PAGES_MAX: Final = 16  # at hand, since others refer to the bodies in them
 
 Then = Callable[[list[Record] | None], None]
@@ -79,6 +80,7 @@ class PageFiles:
         self._number = max(numbers_in(directory), default=0) + 1
         self._offset = 0
         self._unwritten: list[bytes] = []
+        self._unwritten_bytes = 0
         self._unwritten_from = 0
         self._needed_bytes: Counter[int] = Counter()  # of pages, by file
         self._file_bytes: dict[int, int] = {}  # of files that are finished
@@ -131,8 +133,11 @@ class PageFiles:
         self._unwritten += (UNSALTED.head(payload), payload)
         self._needed_bytes[self._number] += size
         self._offset += size
+        self._unwritten_bytes += size
         if self._offset >= self._file_bytes_max:
             self._begin_file()
+        elif self._unwritten_bytes >= UNWRITTEN_BYTES_MAX:
+            self.flush()
         return place
 
     def _begin_file(self) -> None:
@@ -147,7 +152,7 @@ class PageFiles:
     def flush(self) -> None:
         """Have written what is not yet."""
         if self._unwritten:
-            data, self._unwritten = b"".join(self._unwritten), []
+            data, self._unwritten, self._unwritten_bytes = b"".join(self._unwritten), [], 0
             self._run(partial(self._append, self._number, self._unwritten_from, data))
             self._unwritten_from += len(data)
 

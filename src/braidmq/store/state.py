@@ -9,15 +9,17 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
+from braidmq.messages.message import Message
 from braidmq.store import records as kinds
 from braidmq.store.records import GroupName, Record
 
-QUEUED: Final = kinds.QUEUED
-
-
 Page = tuple[int, int, int, int, int, int, int]  # first, last, cost, file, offset, size, count
+Terms = tuple[int, bool, bytes, GroupName | None]  # of a delivery: QoS, retain, identifiers, shared group
 
-
+QUEUED: Final = kinds.QUEUED
+NO_TERMS: Final[Terms] = (0, False, b"", None)  # of no delivery
+TERMS_MAX: Final = 10_000  # of which one object is shared
+DENSE: Final = 8  # sequences of a page that are looked for one by one, for each delivery in it
 NONE: Final[AbstractSet[int]] = frozenset()  # most sessions have none, and a set of one's own takes room
 
 
@@ -26,7 +28,7 @@ class SavedSession:
 
     __slots__ = (
         "away_since_s", "deliveries", "expiry_s", "identity", "inbound", "last_packet_id", "last_sequence",
-        "owner", "pages", "received", "sent", "subscriptions",
+        "other_terms", "owner", "pages", "received", "sent", "subscriptions", "terms",
     )
 
     def __init__(self, owner: str | None, expiry_s: float) -> None:
@@ -34,7 +36,9 @@ class SavedSession:
         self.expiry_s = expiry_s
         self.away_since_s = 0.0  # 0 = it was connected
         self.subscriptions: dict[str, tuple[int, int]] = {}  # filter -> options byte, identifier
-        self.deliveries: dict[int, Record] = {}  # sequence -> its QUEUED record, in the order of queueing
+        self.deliveries: dict[int, Message | None] = {}  # by sequence, in the order of queueing
+        self.terms: Terms = NO_TERMS  # of all deliveries but for
+        self.other_terms: dict[int, Terms] | None = None  # these
         self.sent: dict[int, int] = {}  # sequence -> packet id
         self.received = NONE  # sequences of QoS 2 deliveries that the client has
         self.inbound = NONE
@@ -42,6 +46,25 @@ class SavedSession:
         self.last_sequence = 0  # of all deliveries there ever were
         self.last_packet_id = 0
         self.pages: list[Page] = []  # in order; what they hold is in no other place
+
+    def terms_of(self, sequence: int) -> Terms:
+        """On what terms a delivery is to be made."""
+        return self.other_terms.get(sequence, self.terms) if self.other_terms else self.terms
+
+    def set_terms(self, sequence: int, terms: Terms) -> None:
+        """A million deliveries have nearly always the terms of their neighbours, so those take no room."""
+        if self.other_terms:
+            self.other_terms.pop(sequence, None)
+        if self.terms is NO_TERMS:
+            self.terms = terms
+        elif self.terms != terms:
+            self.other_terms = self.other_terms or {}
+            self.other_terms[sequence] = terms
+
+    def forget(self, sequence: int) -> None:
+        self.deliveries.pop(sequence, None)
+        if self.other_terms:
+            self.other_terms.pop(sequence, None)
 
 
 class SavedWill:
@@ -62,6 +85,7 @@ class State:
         self.wills: dict[str, SavedWill] = {}
         self.groups: dict[GroupName, dict[int, Any]] = {}  # what waits in shared groups, by its sequence
         self.oldest_needed = 0  # number of the first file that counts
+        self._terms: dict[Terms, Terms] = {}  # one object for all deliveries on the same terms
 
     def apply(self, records: list[Record]) -> None:
         sessions = self.sessions
@@ -69,11 +93,19 @@ class State:
             if record[0] == QUEUED:  # nearly all of them in a large store
                 session = sessions.get(record[1])
                 if session is not None:
-                    session.deliveries[record[2]] = record
-                    if record[2] > session.last_sequence:
-                        session.last_sequence = record[2]
+                    sequence = record[2]
+                    session.deliveries[sequence] = record[3]
+                    if session.terms != record[4:] or session.other_terms:
+                        session.set_terms(sequence, self._shared(record[4:]))
+                    if sequence > session.last_sequence:
+                        session.last_sequence = sequence
             else:
                 HANDLERS[record[0]](self, *record[1:])
+
+    def _shared(self, terms: Terms) -> Terms:
+        if len(self._terms) >= TERMS_MAX:
+            self._terms.clear()
+        return self._terms.setdefault(terms, terms)
 
     def _session(self, client_id: str, owner: str | None, expiry_s: float) -> None:
         session = self.sessions.get(client_id)
@@ -152,7 +184,7 @@ def _received(session: SavedSession, sequence: int) -> None:
 
 
 def _settled(session: SavedSession, sequence: int) -> None:
-    session.deliveries.pop(sequence, None)
+    session.forget(sequence)
     session.sent.pop(sequence, None)
     session.received = without_one(session.received, sequence)
 
@@ -179,8 +211,11 @@ def _inbound_released(session: SavedSession, packet_id: int) -> None:
 
 def _paged(session: SavedSession, *page: int) -> None:
     first, last, cost, file, offset, size, count = page
-    for sequence in range(first, last + 1):
-        session.deliveries.pop(sequence, None)
+    # Sequences may have wide gaps; then it is shorter to look at what there is.
+    is_dense = last - first < DENSE * count
+    paged = range(first, last + 1) if is_dense else [at for at in session.deliveries if first <= at <= last]
+    for sequence in paged:
+        session.forget(sequence)
     if session.pages and first <= session.pages[-1][0]:  # perhaps one that has moved
         session.pages = [known for known in session.pages if known[0] != first]
     session.last_sequence = max(session.last_sequence, last)

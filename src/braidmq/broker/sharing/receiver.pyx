@@ -294,11 +294,9 @@ cdef class Group(Sharing):
         self.core.restored(session.member, kept, sequence, self.hub.now, qos, kept.publisher, kept.topic,
                            kept.cost(), kept.expires_at_s or INFINITY, message is None)
 
-    def restored(self):
-        """All that was kept is back, and everybody is away."""
-        self.recount()
-        for target in list(self.targets.values()):
-            self.member_went((<Target>target).receiver)
+    def restored(self, Session session not None):
+        """All that was kept of a member is back, and it is away."""
+        self.member_went(session)
 
     cdef int tidy(self, Session session) except -1:
         """Forget the session if nothing is left to do with it, and the group if nobody is."""
