@@ -27,7 +27,7 @@ from braidmq.broker.system_topics import SystemTopics
 from braidmq.config import Config, StoreConfig, refuse_contradictions
 from braidmq.errors import ConfigError
 from braidmq.net.aside import Aside
-from braidmq.net.files import files_granted, raise_file_limit, shortage, sockets_within
+from braidmq.net.files import files_granted, raise_file_limit, sockets_within
 from braidmq.net.gate import make_gate
 from braidmq.net.listener import Listening, listen
 from braidmq.net.memory import memory_use
@@ -255,8 +255,5 @@ def _tame_garbage_collector() -> None:
 
 
 def _mind_files(broker: Broker) -> None:
-    """Each connection is an open file: accept no more than the system grants, and say so if that is few."""
-    files = files_granted()
-    broker.sockets_max = sockets_within(files, broker.sockets_max)
-    if warning := shortage(files, broker.limits.connections_max):
-        log.warning("fewer connections", why=warning)
+    """Each connection is an open file: accept no more than the system grants."""
+    broker.sockets_max = sockets_within(files_granted(), broker.sockets_max)

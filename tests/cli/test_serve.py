@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from braidmq.net.files import files_granted
 from braidmq.wire import V5, Connack, Connect, FrameReader, decode, encode
 from tests.cli.program import braidmq, start
 
@@ -55,6 +56,13 @@ def test_it_says_where_it_listens_and_stops_cleanly_on_a_signal(number: signal.S
         assert process.wait(WAIT_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(files_granted() is None, reason="there is no limit of open files here")
+def test_more_connections_than_the_system_grants_files_for_are_warned_of() -> None:
+    with serving("--port", "0", "--in-memory", "--limit", "connections_max=10000000000") as (process, _):
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"warning: [limits] connections_max (10000000000) is")
 
 
 def test_a_port_that_is_taken_is_named() -> None:

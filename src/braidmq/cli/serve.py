@@ -104,7 +104,11 @@ def run_broker(
 
 
 def _announce(addresses: list[str], config: Config) -> None:
+    from braidmq.net.files import files_granted, shortage
+
     for address in addresses:
         print(f"listening on {address}", flush=True)
+    if warning := shortage(files_granted(), config.limits.connections_max):
+        print(f"warning: {warning}", flush=True)
     if config.auth.allow_anonymous is None and config.auth.lets_strangers_in:
         print("no authentication is configured: everybody on this machine can connect", flush=True)
