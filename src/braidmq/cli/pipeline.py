@@ -169,6 +169,45 @@ def compact(
     return 0
 
 
+@pipeline.command
+def reprocess(
+    file: FileArgument,
+    /,
+    *,
+    master: MasterFlag = None,
+    since: Annotated[
+        datetime | None,
+        Parameter(name="--from", help="Only messages received since then: whole hours of UTC."),
+    ] = None,
+    schema: Annotated[
+        tuple[str, ...], Parameter(name="--schema", negative=(), help="Only messages of this schema.")
+    ] = (),
+) -> int:
+    """Build clean tables, dead letters and aggregates anew from raw; the pipeline must not run meanwhile."""
+    home = _home(file)
+    spark = spark_session("braidmq reprocess", master, home.config.spark)
+    from braidmq.spark.pipeline.reprocess import reprocess as rebuild
+
+    for table, rows in rebuild(spark, home, since, schema):
+        _say(f"{table}: {rows:,} rows")
+    return 0
+
+
+@pipeline.command
+def migrate(file: FileArgument, /, *, master: MasterFlag = None) -> int:
+    """Bring tables to the columns that the file asks for, if need be by building them anew from raw."""
+    home = _home(file)
+    spark = spark_session("braidmq migrate", master, home.config.spark)
+    from braidmq.spark.pipeline.reprocess import migrate as bring
+
+    rebuilt = bring(spark, home)
+    for table, rows in rebuilt:
+        _say(f"{table}: {rows:,} rows")
+    if not rebuilt:
+        _say("nothing has to be built anew")
+    return 0
+
+
 def _home(file: Path) -> "Home":
     try:
         from braidmq.spark.pipeline.config import load_pipeline
@@ -180,9 +219,11 @@ def _home(file: Path) -> "Home":
 
 def _pipeline(file: Path, master: str | None) -> tuple["Home", "Pipeline"]:
     home = _home(file)
+    from braidmq.spark.pipeline.evolution import check_tables
     from braidmq.spark.pipeline.sources import check_options, read_messages
 
     check_options(home)
+    check_tables(home)
     spark = spark_session("braidmq pipeline", master, home.config.spark)
     from braidmq.spark.pipeline.run import Pipeline
 
@@ -216,6 +257,8 @@ def _show_status(report: "StatusReport", console: Console) -> None:
         console.print(_receivers(report))
     if report.waiting_at_brokers is not None:
         console.print(f"waiting at the brokers: {report.waiting_at_brokers:,}", highlight=False)
+    for warning in report.warnings:
+        console.print(warning, soft_wrap=True, highlight=False, markup=False)
     errors = [(query.name, query.error) for query in report.queries]
     errors += [(receiver.name, receiver.error) for receiver in report.absent]
     for name, error in errors:

@@ -13,13 +13,15 @@ import msgspec
 from braidmq.errors import BraidError
 from braidmq.spark.dedup import WINDOW
 from braidmq.spark.files import Claim
-from braidmq.spark.health import Health, unsettled
+from braidmq.spark.health import CONNECTED_STATES, Health, unsettled
 from braidmq.spark.offsets import Log, Offsets, latest, resolve
+from braidmq.spark.pace import Rate
 from braidmq.spark.plan import Keep, Slice, TriggerLimits, next_end, partitions, slices
 from braidmq.spark.source_options import StreamOptions, Subscriber
 from braidmq.spark.supervisor import Supervisor
 from braidmq.spark.tasks import ReceiverTask
 from braidmq.spark.wal import Member, SourceState, Wal
+from braidmq.spark.watching import GroupWatch, outage_warning
 
 CLAIM_PATIENCE_S = 30.0  # an earlier run may still be ending
 DRAIN_QUIET_S = 3.0
@@ -51,6 +53,8 @@ class StreamDriver:
         self._target: Offsets | None = None  # of a query that reads what is there now
         self._committed: Offsets = {}
         self._health = Health(options.disconnected_s_max)
+        self._watch = GroupWatch(options.connection, options.group)
+        self._rate = Rate()
         self._state_told_at = float("-inf")
         # Only who guesses repeats has to read old rows again after a crash.
         self._rows_kept = WINDOW if options.dedup == "true" else 0
@@ -80,8 +84,17 @@ class StreamDriver:
         return end
 
     def report_latest(self) -> Offsets | None:
-        """All that is stored: what Spark shows as the lag is the distance to it."""
-        return latest(self._list({})) or None
+        """All that is stored, and beside it what there is to know about the receivers.
+
+        Spark shows it in the query's progress; what begins with # is no subscriber.
+        """
+        stored = latest(self._list({}))
+        reports = self._supervisor.reports()
+        connected = sum(report.state in CONNECTED_STATES for report in reports)
+        told = {"#receivers": len(reports), "#connected": connected}
+        if self._watch.waiting is not None:
+            told["#waiting_at_brokers"] = self._watch.waiting
+        return stored | told if stored else None
 
     def prepare_available_now(self) -> None:
         """Takes what the brokers have kept for us: until none has sent anything for a while."""
@@ -132,6 +145,7 @@ class StreamDriver:
     # -- the end ------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
+        self._watch.stop()
         self._supervisor.stop()
         if self._claim is not None:
             self._tell_state()
@@ -150,6 +164,8 @@ class StreamDriver:
         self._wal.write_members(self._members.values())
         self._wal.make_id()
         orphans = [member for member in previous.values() if member.name not in wanted and not member.drained]
+        if self._options.watches_brokers and self._options.shared:
+            self._watch.start(self._options.connection.brokers)
         self._supervisor.start(self._tasks(wanted.values(), previous))
         self._supervisor.start(self._task(orphan, (), DRAIN_QUIET_S) for orphan in orphans)
 
@@ -192,8 +208,18 @@ class StreamDriver:
 
     def _tell_state(self) -> None:
         """For who looks at the query from outside: its process is a child of Spark's."""
-        reports, restarts = self._supervisor.reports(), self._supervisor.restarts()
-        self._wal.write_state(SourceState(at=time.time(), receivers=reports, restarts=restarts))
+        reports = self._supervisor.reports()
+        rate = self._rate.update(sum(report.rows for report in reports), time.monotonic())
+        warning = outage_warning(rate, self._options.outage_s_max, self._watch.messages_max)
+        self._wal.write_state(
+            SourceState(
+                at=time.time(),
+                receivers=reports,
+                restarts=self._supervisor.restarts(),
+                waiting=self._watch.waiting,
+                warning=warning or "",
+            )
+        )
 
     def _note_drained(self) -> None:
         done = [

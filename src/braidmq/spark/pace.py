@@ -9,6 +9,26 @@ From then on that count closes a segment at once, until more than that come toge
 sign costs nothing but an early flush.
 """
 
+RATE_WEIGHT_S = 60.0  # about what a rate is averaged over
+
+
+class Rate:
+    """How many a second, averaged over about a minute; a count that falls began anew."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._at: float | None = None
+        self._rate = 0.0
+
+    def update(self, count: int, now: float) -> float:
+        if self._at is not None and now > self._at:
+            passed_s = now - self._at
+            grown = count - self._count if count >= self._count else count
+            weight = min(1.0, passed_s / RATE_WEIGHT_S)
+            self._rate += (grown / passed_s - self._rate) * weight
+        self._count, self._at = count, now
+        return self._rate
+
 
 class Pace:
     def __init__(self, rows_max: int, bytes_max: int, delay_s: float) -> None:

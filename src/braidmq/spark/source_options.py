@@ -25,7 +25,7 @@ _STREAM_ONLY = (
     "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "walMaxBytes",
     "metricsPort", "metricsHost", "availableNowQuiet", "availableNowTimeout", "dedupRedelivered",
     "subscribersPerBroker", "sessionExpiry", "receiveMaximum", "segmentDelay", "shared",
-    "failWhenDisconnected", "failWhenUnavailable",
+    "failWhenDisconnected", "failWhenUnavailable", "watchBrokers", "maxOutage",
 )  # fmt: skip
 _CONNECTION_ONLY = (
     "brokers", "brokerUrl", "topicFilter", "subscribe", "qos", "username", "password", "tls", "tls.ca",
@@ -58,6 +58,8 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     dedup: str  # auto, true or false
     disconnected_s_max: float | None  # None: a broker may be away for ever
     fail_when_unavailable: bool
+    watches_brokers: bool
+    outage_s_max: float | None  # how long receivers may be away, as the user expects
     metrics_port: int | None
     metrics_host: str
     available_now_quiet_s: float
@@ -115,8 +117,10 @@ def read_stream_options(given: Mapping[str, str]) -> StreamOptions:
         starting=read_position("startingOffsets", options.text("startingOffsets", "earliest") or ""),
         fail_on_data_loss=options.boolean("failOnDataLoss", True),
         dedup=options.choice("dedupRedelivered", "auto", ("auto", "true", "false")),
-        disconnected_s_max=_read_disconnected(options),
+        disconnected_s_max=_read_optional_duration(options, "failWhenDisconnected"),
         fail_when_unavailable=options.boolean("failWhenUnavailable", True),
+        watches_brokers=options.boolean("watchBrokers", True),
+        outage_s_max=_read_optional_duration(options, "maxOutage"),
         metrics_port=options.optional_integer("metricsPort", 0, 65_535),
         metrics_host=options.text("metricsHost", "127.0.0.1") or "",
         available_now_quiet_s=options.duration_s("availableNowQuiet", 2, 0.1, 3600),
@@ -185,9 +189,8 @@ def _read_snapshot(options: OptionReader) -> SnapshotOptions:
     return read
 
 
-def _read_disconnected(options: OptionReader) -> float | None:
-    given = options.has("failWhenDisconnected")
-    return options.duration_s("failWhenDisconnected", 0, 1, 86_400 * 366) if given else None
+def _read_optional_duration(options: OptionReader, name: str) -> float | None:
+    return options.duration_s(name, 0, 1, 86_400 * 366) if options.has(name) else None
 
 
 def _read_group(options: OptionReader, default: str | None) -> str:

@@ -43,6 +43,7 @@ class SourceState(msgspec.Struct, frozen=True, kw_only=True):
     receivers: list[Report] = []
     restarts: dict[str, int] = {}
     waiting: int | None = None  # messages in the group's queues at the brokers; None: no broker says
+    warning: str = ""
 
 
 class Wal:

@@ -12,11 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from braidmq.errors import ConfigError
 from braidmq.spark.pipeline.compact import compact
 from braidmq.spark.pipeline.config import PipelineConfig
 from braidmq.spark.pipeline.home import Home, open_home
 from braidmq.spark.pipeline.query import QueryError, json_lines, run_query
 from braidmq.spark.pipeline.reading import read_table
+from braidmq.spark.pipeline.reprocess import migrate, reprocess
 from braidmq.spark.pipeline.run import Pipeline
 from braidmq.spark.pipeline.status import read_status
 from braidmq.spark.schema import spark_schema
@@ -102,6 +104,8 @@ def test_every_message_is_in_the_tables_once(spark: SparkSession, tmp_path: Path
 
     check_compaction(plant)
     check_queries(plant)
+    other = text.replace('{ type = "double", min = -100, max = 500 }', '"string"')
+    check_migration(plant, make_config(tmp_path, other))
 
 
 def check_compaction(plant: Plant) -> None:
@@ -114,6 +118,24 @@ def check_compaction(plant: Plant) -> None:
     assert all(part.files_after == 1 < part.files_before for part in done)
     plant.check()
     assert compact(plant.spark, plant.home, now=later, **arguments) == []
+
+
+def check_migration(plant: Plant, changed: PipelineConfig) -> None:
+    """The one dead letter of a wrong type fits now, and the others no longer do."""
+    plant.home = open_home(changed)
+    with pytest.raises(ConfigError, match="column temperature was double and is to be string"):
+        plant.backfill()
+    rebuilt = dict(migrate(plant.spark, plant.home))
+    assert rebuilt == {"telemetry": 1, "dead_letters": 64}
+    plant.check()
+    report = read_status(plant.home, now_ms=0)
+    assert report.rows == {"raw": 65, "telemetry": 1, "dead_letters": 64}
+    assert report.dead_letters == {"unmatched_topic": 1, "wrong_type": 63}
+    plant.receive([telemetry("d2", "warm")])
+    plant.backfill()
+    plant.check()
+    (row,) = read_table(plant.spark, plant.home, "telemetry").where("temperature = 'broken'").collect()
+    assert row.event_time.timestamp() * 1_000 == NOON_MS
 
 
 def check_queries(plant: Plant) -> None:
@@ -137,6 +159,19 @@ def test_aggregates_are_those_of_the_messages(spark: SparkSession, tmp_path: Pat
     plant.backfill()
     plant.check()
 
+    expected = expected_windows()
+    check_windows(plant, expected)
+    (aggregates,) = [query for query in read_status(plant.home, 0).queries if query.name == "aggregates"]
+    assert aggregates.late == 1
+
+    reprocess(spark, plant.home)  # in which nothing is late
+    plant.backfill()
+    plant.check()
+    expected[NOON_MS - 5 * MINUTE_MS, "d0", "temperature"].append(-50)
+    check_windows(plant, expected)
+
+
+def expected_windows() -> dict[tuple[int, str, str], list[float]]:
     expected: dict[tuple[int, str, str], list[float]] = defaultdict(list)
     for n in range(120):
         start = NOON_MS - 5 * MINUTE_MS + n // 60 * MINUTE_MS
@@ -146,8 +181,11 @@ def test_aggregates_are_those_of_the_messages(spark: SparkSession, tmp_path: Pat
         expected[NOON_MS - 5 * MINUTE_MS, f"d{n % 2}", "temperature"].append(n)
         expected[NOON_MS - 5 * MINUTE_MS, f"d{n % 2}", "count"].append(n)
     expected[NOON_MS, "d0", "temperature"].append(7)
+    return expected
 
-    rows = read_table(spark, plant.home, "aggregates").toArrow().to_pylist()
+
+def check_windows(plant: Plant, expected: dict[tuple[int, str, str], list[float]]) -> None:
+    rows = read_table(plant.spark, plant.home, "aggregates").toArrow().to_pylist()
     found = {
         (round(row["window_start"].timestamp() * 1e3), row["device"], row["metric"]): row for row in rows
     }
@@ -159,5 +197,3 @@ def test_aggregates_are_those_of_the_messages(spark: SparkSession, tmp_path: Pat
         assert row["mean"] == pytest.approx(statistics.fmean(values))
         ranks = [sum(value <= row[name] for value in values) / len(values) for name in ("p50", "p95", "p99")]
         assert ranks == pytest.approx([0.5, 0.95, 0.99], abs=1 / len(values))
-    (aggregates,) = [query for query in read_status(plant.home, 0).queries if query.name == "aggregates"]
-    assert aggregates.late == 1

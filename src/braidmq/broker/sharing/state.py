@@ -45,6 +45,8 @@ class GroupState(msgspec.Struct, frozen=True):
     policy: str
     waiting_messages: int
     waiting_bytes: int
+    messages_max: int
+    bytes_max: int
     lasting: bool
     member_count: int
     members: list[MemberState]
@@ -61,6 +63,8 @@ def state_of(group: Group, now: float, members_max: int = MEMBERS_SHOWN_MAX) -> 
         core.policy.name,
         len(core.queue),
         core.queue.size_bytes,
+        core.queue.messages_max,
+        core.queue.bytes_max,
         group.is_lasting,
         len(members),
         shown,

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from braidmq.spark.pipeline.delta import add_files
+from braidmq.spark.pipeline.delta import DeltaEntry, enter
 from braidmq.spark.pipeline.places import Place
 from braidmq.spark.pipeline.writing import StagedFile, TaskReport
 
@@ -32,6 +32,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     files: list[StagedFile] = []
     removed: list[tuple[str, str]] = []  # (table, path in its directory) of files that this commit replaces
+    rebuilt: dict[str, bool] = {}  # tables that have other rows now; whether that is all of the table
     rows: dict[str, int] = {}  # of each table since the beginning
     reasons: dict[str, int] = {}  # of dead letters since the beginning
     marks: dict[str, int] = {}  # the highest offset of each subscriber
@@ -71,12 +72,35 @@ class CommitLog:
     ) -> Manifest:
         """Makes the files of these reports part of the tables."""
         manifest = _next_manifest(self.last, query, batch, list(reports))
-        manifest = msgspec.structs.replace(manifest, removed=list(removed))
+        return self._write(msgspec.structs.replace(manifest, removed=list(removed)))
+
+    def _write(self, manifest: Manifest) -> Manifest:
         self._log.at(f"{manifest.number:012d}.json").write_struct(manifest)
         self.last = manifest
         self._publish(manifest)
         self._forget_old(manifest.number)
         return manifest
+
+    def replace(
+        self,
+        reports: Iterable[TaskReport],
+        removed: Iterable[tuple[str, str]],
+        rebuilt: dict[str, bool],
+        rows: dict[str, int],
+        reasons: dict[str, int] | None = None,
+    ) -> Manifest:
+        """Puts other files in the place of old ones; no batch is done by that. `rows` are the counts then."""
+        before = self.last or Manifest(number=-1, query="", batch=-1)
+        manifest = msgspec.structs.replace(
+            before,
+            number=before.number + 1,
+            files=[file for report in reports for file in report.files],
+            removed=list(removed),
+            rebuilt=rebuilt,
+            rows=before.rows | rows,
+            reasons=before.reasons if reasons is None else reasons,
+        )
+        return self._write(manifest)
 
     def _publish(self, manifest: Manifest) -> None:
         """Moves the files of a manifest to their tables; what is done already is left."""
@@ -86,16 +110,16 @@ class CommitLog:
             name = f"{file.partition}{self._name}-{manifest.number:012d}-{index:04d}.parquet"
             finals.setdefault(file.table, []).append((file, name))
             self._move(staging.at(file.name), self._tables[file.table], name, file.partition)
-        for table in sorted({*finals, *(table for table, _ in manifest.removed)} & set(self._delta)):
+        touched = {*finals, *manifest.rebuilt, *(table for table, _ in manifest.removed)}
+        for table in sorted(touched & set(self._delta)):
             gone = [path for owner, path in manifest.removed if owner == table]
-            add_files(
-                self._tables[table],
-                self._delta[table],
+            entry = DeltaEntry(
                 finals.get(table, []),
                 gone,
-                self._name,
-                manifest.number,
+                data_change=table in manifest.rebuilt or not gone,
+                replaces_all=manifest.rebuilt.get(table, False),
             )
+            enter(self._tables[table], self._delta[table], entry, self._name, manifest.number)
         for table, path in manifest.removed:
             if table not in self._delta:
                 self._remove(self._tables[table].at(path))

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from braidmq.spark.pipeline.commits import CommitLog
 from braidmq.spark.pipeline.config import PARTITION_COLUMNS
+from braidmq.spark.pipeline.evolution import check_tables
 from braidmq.spark.pipeline.home import Home, exclusive
 from braidmq.spark.pipeline.ingest import run_writers, table_task
 from braidmq.spark.pipeline.places import Place
@@ -51,6 +52,7 @@ def compact(
 ) -> list[Compacted]:
     """Makes the files of every hour that began so long ago about as large as `target_bytes`."""
     recover_work(home, WRITING)
+    check_tables(home)
     with exclusive(home, COMPACT):
         recover_writers(home, COMPACT)
         log = home.commit_log(COMPACT)
@@ -82,13 +84,14 @@ def small_files(
     place = home.table(table)
     before = now - timedelta(seconds=older_than_s)
     found: dict[str, list[SmallFile]] = {}
-    for file in _files(home, place):
-        if file.bytes < target_bytes / 2 and _start_of(file.partition) <= before:
+    for file in table_files(home, place):
+        if file.bytes < target_bytes / 2 and start_of(file.partition) <= before:
             found.setdefault(file.partition, []).append(file)
     return {partition: files for partition, files in found.items() if len(files) >= FILES_WORTH_IT}
 
 
-def _files(home: Home, place: Place) -> list[SmallFile]:
+def table_files(home: Home, place: Place) -> list[SmallFile]:
+    """The files that are in a table now."""
     listed = [
         SmallFile(str(PurePosixPath(info.path).relative_to(place.path)), info.size)
         for info in place.list(recursive=True)
@@ -100,7 +103,7 @@ def _files(home: Home, place: Place) -> list[SmallFile]:
     return [file for file in listed if PurePosixPath(file.path).name in current]
 
 
-def _start_of(partition: str) -> datetime:
+def start_of(partition: str) -> datetime:
     """When the hour of a partition began."""
     parts = dict(part.split("=", 1) for part in partition.split("/"))
     return datetime.fromisoformat(parts["day"]).replace(hour=int(parts["hour"]), tzinfo=UTC)

@@ -65,11 +65,11 @@ def run_writers(rows: DataFrame, task: Any) -> list[TaskReport]:
     return [msgspec.json.decode(bytes(row["report"]), type=TaskReport) for row in reports]
 
 
-def sort_task(config: bytes, staging: str) -> Any:
-    """What an executor does with its part of a batch."""
+def sort_task(config: bytes, staging: str, tables: frozenset[str] | None = None) -> Any:
+    """What an executor does with its part of a batch; `tables`: only these are written."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sorter, targets, rows_max = _tools(config)
+        sorter, targets, rows_max = tools_of(config)
         writer = TableWriter(open_place(staging), targets, rows_max)
         reasons: dict[str, int] = {}
         marks: dict[str, int] = {}
@@ -77,7 +77,8 @@ def sort_task(config: bytes, staging: str) -> Any:
             if batch.num_rows:
                 sorted_ = sorter.sort(pa.Table.from_batches([batch]))
                 for table, rows in sorted_.items():
-                    writer.write(table, rows)
+                    if tables is None or table in tables:
+                        writer.write(table, rows)
                 _count(sorted_, reasons, marks)
         yield report_batch(TaskReport(writer.close(), reasons, marks))
 
@@ -102,7 +103,7 @@ def report_batch(report: TaskReport) -> pa.RecordBatch:
 
 
 @lru_cache(maxsize=4)
-def _tools(config: bytes) -> tuple[Sorter, dict[str, Target], int]:
+def tools_of(config: bytes) -> tuple[Sorter, dict[str, Target], int]:
     """A worker process serves many batches; it reads its configuration once."""
     value = msgspec.json.decode(config, type=PipelineConfig)
     targets = Home(value, open_place(value.pipeline.location)).targets()

@@ -14,6 +14,7 @@ class ReceiverNews:
         self._say = say
         self._told: dict[str, str] = {}
         self._was_ready = False
+        self._warned: set[str] = set()
 
     def tell(self, states: States) -> None:
         reports = [report for state in states.values() for report in state.receivers]
@@ -22,6 +23,10 @@ class ReceiverNews:
             if line != self._told.get(report.subscriber):
                 self._told[report.subscriber] = line
                 self._say(f"receiver {report.subscriber}: {line}")
+        for group, state in states.items():
+            if state.warning and group not in self._warned:
+                self._warned.add(group)
+                self._say(f"group {group}: {state.warning}")
         is_ready = bool(reports) and all(report.state in SETTLED_STATES for report in reports)
         if is_ready and not self._was_ready:
             self._was_ready = True

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from braidmq.errors import BraidError
+from braidmq.spark.pipeline.evolution import check_tables
 from braidmq.spark.pipeline.home import Home
 from braidmq.spark.pipeline.reading import read_table
 from braidmq.spark.pipeline.recovery import recover
@@ -30,6 +31,7 @@ def register_tables(spark: SparkSession, home: Home) -> list[str]:
 def run_query(spark: SparkSession, home: Home, sql: str, rows_max: int | None) -> tuple[list[str], list[Row]]:
     """The columns and rows of a query."""
     recover(home)
+    check_tables(home)
     register_tables(spark, home)
     try:
         frame: DataFrame = spark.sql(sql)

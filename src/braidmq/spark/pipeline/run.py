@@ -25,10 +25,12 @@ from braidmq.spark.pipeline.aggregates import AggregatesWriter, aggregate
 from braidmq.spark.pipeline.alerting import AlertsWriter, make_publisher, with_ticks
 from braidmq.spark.pipeline.alerts import Listening
 from braidmq.spark.pipeline.closing import Closing, tick_time_us, write_tick
+from braidmq.spark.pipeline.evolution import check_tables, evolve
 from braidmq.spark.pipeline.home import INTERNAL_TABLES, Home, exclusive
 from braidmq.spark.pipeline.ingest import Ingest
 from braidmq.spark.pipeline.news import ReceiverNews, all_received
 from braidmq.spark.pipeline.recovery import WRITING, recover_work, recover_writers
+from braidmq.spark.pipeline.reprocess import refuse_unfinished
 from braidmq.spark.pipeline.status import (
     AGGREGATES_QUERY,
     ALERTS_QUERY,
@@ -96,8 +98,11 @@ class Pipeline:
                     runner.stop()
 
     def _prepare(self) -> None:
+        refuse_unfinished(self._home)
         recover_writers(self._home, WRITING)
         recover_work(self._home, COMPACT)
+        check_tables(self._home)
+        evolve(self._home)
 
     def _look_around(self, ingest: "Runner") -> None:
         """What has to be done beside the queries, every second."""

@@ -85,6 +85,11 @@ class Sorter:
                     _add(sorted_, name, table)
         return {name: pa.concat_tables(tables) for name, tables in sorted_.items()}
 
+    def schema_of(self, topic: str) -> str | None:
+        """The name of the schema that a topic belongs to."""
+        found = self._match(topic).schema
+        return None if found == _NO_MATCH.schema else self._config.schemas[found].name
+
     def _match(self, topic: str) -> _Match:
         known = self._matches.get(topic)
         if known is not None:

@@ -80,6 +80,7 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
     queries: list[QueryReport]
     receivers: list[ReceiverReport] = []
     waiting_at_brokers: int | None = None  # messages in the groups' queues; None: no broker says
+    warnings: list[str] = []
 
     @property
     def is_well(self) -> bool:
@@ -125,6 +126,7 @@ def read_status(home: Home, now_ms: int) -> StatusReport:
             for receiver in state.receivers
         ],
         waiting_at_brokers=sum(waiting) if waiting else None,
+        warnings=[f"group {group}: {state.warning}" for group, state in states.items() if state.warning],
     )
 
 
