@@ -14,6 +14,7 @@ import msgspec
 
 from braidmq.config.toml import Keys, line_of, nearest, parse_toml, read_text
 from braidmq.errors import ConfigError, ProtocolError
+from braidmq.spark.pipeline.encodings import Definition, loader
 from braidmq.spark.pipeline.fields import FieldSpec, is_metric, is_timestamp
 from braidmq.spark.pipeline.patterns import TopicPattern, parse_pattern
 from braidmq.topics.filters import split_shared, validate_filter
@@ -74,7 +75,10 @@ class Schema(_Table, frozen=True, kw_only=True):
 
     name: Name
     topic: Text
-    format: Literal["json", "cbor", "messagepack", "raw"] = "json"
+    format: Literal["json", "cbor", "messagepack", "avro", "protobuf", "raw"] = "json"
+    schema_file: Text | None = None  # of Avro and Protobuf, relative to this file
+    message: Text | None = None  # the Protobuf message
+    definition: Definition | None = None  # what schema_file says; read when the configuration is
     fields: dict[Name, str | FieldSpec] = {}
     event_time: Name | None = None
     metrics: tuple[Name, ...] | None = None  # by default every number
@@ -164,10 +168,28 @@ def load_pipeline(path: Path) -> PipelineConfig:
         raise ConfigError(_located(str(error), path, text)) from error
     except _DoubtError as error:
         raise ConfigError(f"{path}{line_of(text, error.keys)}: {_spelt(error.keys)}: {error}") from error
+    config = msgspec.structs.replace(
+        config, schemas=tuple(_with_definition(schema, path) for schema in config.schemas)
+    )
     return msgspec.structs.replace(
         config,
         pipeline=msgspec.structs.replace(config.pipeline, location=_beside(config.pipeline.location, path)),
     )
+
+
+def _with_definition(schema: Schema, path: Path) -> Schema:
+    if schema.schema_file is None:
+        return schema
+    file = path.parent / schema.schema_file
+    try:
+        definition = Definition(file.read_bytes(), schema.message)
+    except OSError as error:
+        raise ConfigError(f"{path}: [schema] schema_file: {file}: {error.strerror}") from error
+    try:
+        loader(schema.format, definition)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: [schema] schema_file: {file}: {error}") from error
+    return msgspec.structs.replace(schema, definition=definition)
 
 
 def _beside(location: str, path: Path) -> str:
@@ -232,7 +254,18 @@ def _refuse_schema(schema: Schema, keys: Keys) -> None:
     _refuse_fields(schema, keys, taken | {DEVICE, *levels})
 
 
+def _refuse_format(schema: Schema, keys: Keys) -> None:
+    if schema.definition is not None:
+        raise _DoubtError((*keys, "definition"), "is read from schema_file")
+    has_file = schema.format in ("avro", "protobuf")
+    if has_file != (schema.schema_file is not None):
+        raise _DoubtError((*keys, "schema_file"), "goes with the formats avro and protobuf, and they with it")
+    if (schema.format == "protobuf") != (schema.message is not None):
+        raise _DoubtError((*keys, "message"), "goes with the format protobuf, and it with a message")
+
+
 def _refuse_fields(schema: Schema, keys: Keys, taken: set[str]) -> None:
+    _refuse_format(schema, keys)
     if schema.format == "raw" and schema.fields:
         raise _DoubtError((*keys, "fields"), "a schema of format raw has none: the payload is kept as it is")
     if schema.format != "raw" and not schema.fields:

@@ -1,22 +1,30 @@
 """Payloads of one schema: bytes in, typed columns out, or the reason why not. Pure.
 
 A schema becomes a msgspec type, nested as its paths are, so that decoding, types, ranges and missing fields
-are checked in C in one pass (about a microsecond a message). CBOR is decoded by cbor2 and then checked by
-the same type. Whatever bytes come, a payload ends up in the columns or among the refused, and never raises:
-hostile payloads are daily business. Of a key that is there twice the last value counts, as in most readers
-of JSON.
+are checked in C in one pass (about a microsecond a message). CBOR, Avro and Protobuf are decoded by their
+libraries (`encodings`) and then checked by the same type. Whatever bytes come, a payload ends up in the
+columns or among the refused, and never raises: hostile payloads are daily business. Of a key that is there
+twice the last value counts, as in most readers of JSON.
 """
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-import cbor2
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from braidmq.spark.pipeline.fields import TYPES, FieldSpec, accepted_type
+from braidmq.spark.pipeline.encodings import Definition, loader
+from braidmq.spark.pipeline.fields import (
+    TYPES,
+    FieldSpec,
+    NotFittingError,
+    accepted_type,
+    convert_value,
+    is_plain,
+    kept_type,
+)
 
 DETAIL_CHARACTERS_MAX: Final = 200
 
@@ -48,7 +56,9 @@ Decode = Callable[[bytes], Any]
 class PayloadReader:
     """Reads the payloads of one schema."""
 
-    def __init__(self, format: str, specs: dict[str, FieldSpec]) -> None:
+    def __init__(
+        self, format: str, specs: dict[str, FieldSpec], definition: Definition | None = None
+    ) -> None:
         tree: dict[str, Any] = {}
         for name, spec in specs.items():
             *outer, last = spec.keys(name)
@@ -57,32 +67,58 @@ class PayloadReader:
                 branch = branch.setdefault(key, {})
             branch[last] = spec
         places: dict[tuple[str, ...], str] = {}
-        self._decode = _decoder(format, _struct_of(tree, (), "", places)[0])
-        self._columns = [(name, places[spec.keys(name)], spec.type) for name, spec in specs.items()]
+        self._decode = _decoder(format, _struct_of(tree, (), "", places)[0], definition)
+        self._columns = [
+            (name, places[spec.keys(name)], spec.type) for name, spec in specs.items() if is_plain(spec)
+        ]
+        self._made = [
+            (name, attribute(places[spec.keys(name)]), convert_value(spec), kept_type(spec))
+            for name, spec in specs.items()
+            if not is_plain(spec)
+        ]
 
     def read(self, payloads: Sequence[bytes]) -> Reading:
         decode = self._decode
         rows: list[int] = []
         decoded: list[Any] = []
         refused: list[Refused] = []
+        made: list[list[Any]] = []
         for row, payload in enumerate(payloads):
             try:
-                decoded.append(decode(payload))
+                value = decode(payload)
+                if self._made:
+                    made.append([convert(read(value)) for _, read, convert, _ in self._made])
+                decoded.append(value)
             except Exception as error:  # decoders raise what they like about hostile bytes
                 refused.append(_refusal(row, error))
             else:
                 rows.append(row)
         columns = {name: _column(_values(decoded, place), type_) for name, place, type_ in self._columns}
+        for index, (name, _, _, kept) in enumerate(self._made):
+            columns[name] = pa.array([values[index] for values in made], kept)
         return Reading(rows, columns, refused)
 
 
-def _decoder(format: str, struct: type) -> Decode:
+def _decoder(format: str, struct: type, definition: Definition | None) -> Decode:
     match format:
         case "json":
             return msgspec.json.Decoder(struct).decode
         case "messagepack":
             return msgspec.msgpack.Decoder(struct).decode
-    return lambda payload: msgspec.convert(cbor2.loads(payload), struct)
+    loads = loader(format, definition)
+    return lambda payload: msgspec.convert(loads(payload), struct)
+
+
+def attribute(place: str) -> Callable[[Any], Any]:
+    """Reads an attribute of an attribute; what is inside an absent branch is absent."""
+    names = place.split(".")
+
+    def read(value: Any) -> Any:
+        for name in names:
+            value = None if value is None else getattr(value, name)
+        return value
+
+    return read
 
 
 def _struct_of(
@@ -134,6 +170,8 @@ def _column(values: list[Any], type_: str) -> pa.Array:
 
 def _refusal(row: int, error: Exception) -> Refused:
     text = str(error)
+    if isinstance(error, NotFittingError):
+        return Refused(row, OUT_OF_RANGE, _shown(text))
     if not isinstance(error, msgspec.ValidationError):
         return Refused(row, MALFORMED, _shown(f"{type(error).__name__}: {text}"))
     if "missing required field" in text:

@@ -108,7 +108,10 @@ class _Station:
     def __init__(self, schema: Schema, config: PipelineConfig) -> None:
         self._schema = schema
         self._columns = clean_schema(schema)
-        self._reader = None if schema.format == "raw" else PayloadReader(schema.format, schema.specs)
+        is_raw = schema.format == "raw"
+        self._reader = (
+            None if is_raw else PayloadReader(schema.format, schema.specs, schema.definition)
+        )
         self._bytes_max = config.pipeline.payload_bytes_max
         self._ahead_us_max = round(config.clock_ahead_s * 1e6)
         self._clamps = config.pipeline.clock_ahead == "clamp"

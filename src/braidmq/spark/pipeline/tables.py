@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from braidmq.spark.pipeline.config import DEVICE, PAYLOAD, PipelineConfig, Schema
-from braidmq.spark.pipeline.fields import TIMESTAMP, TYPES
+from braidmq.spark.pipeline.fields import TIMESTAMP, kept_type
 from braidmq.spark.schema import ARROW_SCHEMA
 
 RAW: Final = "raw"
@@ -78,7 +78,7 @@ DEVICE_STATES_SCHEMA: Final = pa.schema(
 def clean_schema(schema: Schema) -> pa.Schema:
     """The columns of a clean table."""
     levels = [(name, pa.string()) for name in schema.pattern.names if name != DEVICE]
-    fields = [(name, TYPES[spec.type].kept) for name, spec in schema.specs.items()]
+    fields = [(name, kept_type(spec)) for name, spec in schema.specs.items()]
     return pa.schema(
         [
             ("topic", pa.string()),
