@@ -64,13 +64,18 @@ def _new_relay(turn: Turn, message: Ranged) -> Relay:
 def _serve(turn: Turn, node: VirtualNode, message: Ranged, relay: Relay) -> None:
     if node.peer.key in message.keys:
         message = _handle(turn, node, message)
-    left = node.table.neighbour(Side.LEFT)
-    if message.adjacent and left is not None and message.fwd.key < left.key:
-        # The sender takes us for its neighbour, but there is somebody between: tell it, and serve who was skipped.
-        turn.send(message.fwd, New(left))
-        skipped = Part(left, KeyRange(after(message.fwd.key), node.peer.key))
-        hand_out(turn, node, message, [skipped], relay)
+        if message.adjacent:
+            _serve_skipped(turn, node, message, relay)
     pass_on(turn, node, message, relay)
+
+
+def _serve_skipped(turn: Turn, node: VirtualNode, message: Ranged, relay: Relay) -> None:
+    """The sender takes us for its neighbour. If somebody stands between, tell it, and serve who was skipped."""
+    left = node.table.neighbour(Side.LEFT)
+    first = max(after(message.fwd.key), range_of(node.topic, node.kind).low)
+    if left is not None and left.key >= first:
+        turn.send(message.fwd, New(left))
+        hand_out(turn, node, message, [Part(left, KeyRange(first, node.peer.key))], relay)
 
 
 def _handle(turn: Turn, node: VirtualNode, message: Ranged) -> Ranged:

@@ -50,10 +50,14 @@ def on_search(turn: Turn, node: VirtualNode, message: Search) -> None:
 def _forward(turn: Turn, node: VirtualNode, message: Search) -> None:
     nearer = node.table.closest(message.origin.key)
     if nearer is None or message.hop >= turn.shared.settings.hop_max:
-        turn.send(message.origin, Found((node.peer, *_near(node, message.origin))))
+        answer(turn, node, message.origin)
         return
     token = turn.new_token()
     turn.request(node, nearer, Search(node.peer, message.origin, token, message.hop + 1), token, None)
+
+
+def answer(turn: Turn, node: VirtualNode, origin: Peer) -> None:
+    turn.send(origin, Found((node.peer, *_near(node, origin))))
 
 
 def search_failed(turn: Turn, node: VirtualNode, message: Search) -> None:
@@ -96,6 +100,8 @@ def _complete(turn: Turn, node: VirtualNode) -> None:
     if settings.link_s:
         turn.wake("link", key, turn.now + settings.link_s * turn.shared.rng.uniform(0.8, 1.2))
     rendezvous.look(turn, node)
+    turn.local.extend((key, message) for message in node.deferred)
+    node.deferred.clear()
     while node.payloads:
         delivering.publish(turn, node, *node.payloads.popleft())
 
@@ -153,9 +159,9 @@ def keep_linked(turn: Turn, node: VirtualNode) -> None:
     """Ask the neighbours, and look for those that were lost."""
     settings = turn.shared.settings
     for side in Side:
-        neighbour = node.table.neighbour(side)
-        if neighbour is not None:
-            turn.link(node, neighbour)
+        near = node.table.near(side)
+        for peer in near[:1] + turn.shared.rng.sample(near[1:], min(1, len(near[1:]))):
+            turn.link(node, peer)
     for key, lost in list(node.lost.items()):
         if turn.now - lost.since_s > settings.remember_s:
             del node.lost[key]

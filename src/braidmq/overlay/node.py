@@ -161,10 +161,24 @@ class Overlay:
         if isinstance(message, Linked):
             self._shared.requests.pop(message.token, None)
         node = self._shared.nodes.get(to) if to else self._any_node()
-        if node is not None and (node.status is not Status.LEAVING or isinstance(message, _UNTIL_THE_END)):
+        if node is not None and node.status is Status.JOINING and isinstance(message, (Ranged, Search)):
+            self._defer(turn, node, message)
+        elif node is not None and (node.status is not Status.LEAVING or isinstance(message, _UNTIL_THE_END)):
             _HANDLERS[type(message)](turn, node, message)
         elif to:
             self._refuse(turn, to, message)
+
+    def _defer(self, turn: Turn, node: VirtualNode, message: Ranged | Search) -> None:
+        """Who has no place yet can't tell who stands beside it.
+
+        A part of a range waits until it has joined. A search goes back: two that join side by side must not
+        wait for each other's answers.
+        """
+        if isinstance(message, Ranged):
+            if len(node.deferred) >= self._shared.settings.waiting_max:
+                return
+            node.deferred.append(message)
+        turn.send(message.fwd, Ack(message.token, 0, done=False))
 
     def _any_node(self) -> VirtualNode | None:
         linked = [node for node in self._shared.nodes.values() if node.status is Status.LINKED]
@@ -184,6 +198,9 @@ class Overlay:
             delegating.on_ack(turn, request, message)
         else:
             del self._shared.requests[message.token]
+            node = self._shared.nodes.get(request.key)
+            if not message.done and node is not None and isinstance(request.message, Search):
+                linking.answer(turn, node, request.message.origin)
 
     def _give_up(self, turn: Turn, peer: Peer, is_certain: bool) -> None:
         """Nobody answers there any more: whatever was asked of it is asked of others."""

@@ -97,7 +97,7 @@ class VirtualNode:
     """The state of one (topic, kind) at this broker."""
 
     __slots__ = (
-        "branching", "confirmed", "idle_since_s", "is_settled", "kind", "lost", "payloads", "peer", "presence_at_s",
+        "branching", "confirmed", "deferred", "idle_since_s", "is_settled", "kind", "lost", "payloads", "peer", "presence_at_s",
         "presence_seq", "present", "published", "range", "status", "table", "topic", "waits_for",
         "walk_pause_s",
     )  # fmt: skip
@@ -113,6 +113,7 @@ class VirtualNode:
         self.range = range_of(self.topic, Kind.SUBSCRIBER)
         self.status = Status.JOINING
         self.confirmed: list[bytes] = [b"", b""]  # keys of the neighbours that took us for theirs, by side
+        self.deferred: deque[Message] = deque()  # needs a place in the list to be answered rightly
         self.waits_for = b""  # key of a left neighbour that isn't ready yet
         self.lost: dict[bytes, Lost] = {}
         self.branching: set[bytes] = set()  # children that passed on what they got last

@@ -55,7 +55,7 @@ def delivered_exactly_once(world: OverlayWorld) -> list[str]:
     """Once quiet: whoever had joined and stayed got every publication, and nobody got one twice."""
     wrong = list(world.violations)
     for publication in world.publications.values():
-        for name in world.still_expected(publication):
+        for name in sorted(publication.expected):
             if name not in publication.hops:
                 wrong.append(f"{name} missed {publication.payload!r}, published at {publication.at_s:.3f}")
         wrong += [f"{name} got {publication.payload!r} {len(hops)} times"

@@ -18,6 +18,7 @@ from braidmq.sim.world.network import Conditions
 TOPIC: Final = "plant/line/temperature"
 SEED_BROKER: Final = "seed"  # neither crashes nor leaves, as the brokers named in a configuration
 SETTLE_S: Final = 20.0
+REFORM_S: Final = 30.0  # each side of a cut has found its new neighbours by then
 HEAL_S: Final = 150.0  # lost neighbours are looked for every minute at last
 
 
@@ -103,7 +104,7 @@ class Churn:
         start_s = world.clock.now
         world.network.conditions = Conditions(task.delay_s, task.loss)
         if task.parts:
-            events += [(task.seconds * 0.3, self._part), (task.seconds * 0.6, self._heal)]
+            events += [(task.seconds * 0.2, self._part), (task.seconds * 0.7, self._heal)]
         for at_s, action in sorted(events, key=lambda event: event[0]):
             world.clock.run_until(start_s + at_s)
             action()
@@ -162,7 +163,7 @@ class Churn:
 
     def _part(self) -> None:
         names = [*self.idle, *self.subscribed]
-        self.world.part(self.rng.sample(names, len(names) // 3))
+        self.world.part(self.rng.sample(names, len(names) // 3), REFORM_S)
 
     def _heal(self) -> None:
         self.world.heal(HEAL_S)
@@ -174,9 +175,8 @@ class Churn:
         delays_s = [delay for publication in publications for delay in publication.delays_s]
         return ChurnResult(
             publications=len(publications),
-            expected=sum(len(world.still_expected(publication)) for publication in publications),
-            missed=sum(name not in publication.hops for publication in publications
-                       for name in world.still_expected(publication)),
+            expected=sum(len(publication.expected) for publication in publications),
+            missed=sum(len(publication.expected - publication.hops.keys()) for publication in publications),
             repeated=sum(len(ones) - 1 for publication in publications for ones in publication.hops.values()),
             hops_mean=sum(hops) / max(1, len(hops)),
             hops_max=max(hops, default=0),

@@ -8,9 +8,11 @@ from random import Random
 from braidmq.overlay.keys import Kind
 from braidmq.overlay.node import Overlay
 from braidmq.overlay.settings import OverlaySettings
-from braidmq.overlay.turn import Completed, Deliver, Effect, Joined, Send, SetPresence
+from braidmq.overlay.turn import Deliver, Effect, Joined, Send
 from braidmq.sim.world.clock import Clock
 from braidmq.sim.world.network import Conditions, Network
+
+UNDER_WAY_S = 8.0  # a publication has arrived everywhere by then: it may have to go around several dead
 
 
 @dataclass(slots=True)
@@ -19,10 +21,9 @@ class Publication:
     publisher: str
     at_s: float
     payload: bytes
-    expected: dict[tuple[str, int], int]  # lives of brokers that had joined by then, and their subscriptions
+    expected: set[tuple[str, int]]  # lives of brokers that had joined by then and stayed until it arrived
     hops: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # of every delivery
     delays_s: list[float] = field(default_factory=list)
-    is_completed: bool = False
 
 
 class OverlayWorld:
@@ -37,11 +38,11 @@ class OverlayWorld:
         self.violations: list[str] = []
         self._boots: Counter[str] = Counter()
         self._wakes: dict[str, float] = {}
-        self._joined: dict[tuple[str, str], int] = {}  # (topic, broker): number of its subscription
+        self._joined: set[tuple[str, str]] = set()  # (topic, broker)
         self._wanted: set[tuple[str, str]] = set()
-        self._numbers = 0
+        self._recent: list[Publication] = []
         self._parted: frozenset[str] = frozenset()
-        self._together_from_s = inf
+        self._settled_from_s = 0.0
         self._pids: dict[str, int] = {}
 
     # -- what happens to brokers -------------------------------------------------------------------------
@@ -76,47 +77,54 @@ class OverlayWorld:
     def publish(self, name: str, topic: str, qos: int = 1) -> Publication:
         payload = b"%d" % len(self.publications)
         expected = {
-            self._life(broker): number
-            for (wanted, broker), number in self._joined.items()
-            if wanted == topic and self._are_together(name, broker)
+            self._life(broker)
+            for wanted, broker in self._joined
+            if wanted == topic and self._is_promised(name, broker)
         }
         publication = Publication(topic, name, self.clock.now, payload, expected)
         self.publications[payload] = publication
+        self._recent.append(publication)
         self._carry_out(name, self.overlays[name].publish(topic, payload, qos, self.clock.now))
         return publication
 
-    def part(self, names: list[str]) -> None:
+    def part(self, names: list[str], settled_after_s: float) -> None:
+        """Separate these from all others. Until each side has settled, nobody is promised a publication."""
         self._parted = frozenset(names)
         self.network.part(names)
+        self._unsettle(settled_after_s)
 
-    def heal(self, within_s: float) -> None:
-        """The network is whole again; what that means for deliveries across is judged after so long."""
-        self._together_from_s = self.clock.now + within_s
+    def heal(self, settled_after_s: float) -> None:
+        self._parted = frozenset()
         self.network.heal()
+        self._unsettle(settled_after_s)
 
-    def _are_together(self, one: str, other: str) -> bool:
-        is_judged = self._parted and self.clock.now < self._together_from_s
-        return not is_judged or (one in self._parted) == (other in self._parted)
+    def _unsettle(self, seconds: float) -> None:
+        self._settled_from_s = self.clock.now + seconds
+        for publication in self._under_way():
+            publication.expected.clear()
+
+    def _under_way(self) -> list[Publication]:
+        self._recent = [one for one in self._recent if self.clock.now - one.at_s < UNDER_WAY_S]
+        return self._recent
+
+    def _is_promised(self, publisher: str, subscriber: str) -> bool:
+        is_settled = self.clock.now >= self._settled_from_s
+        return is_settled and (publisher in self._parted) == (subscriber in self._parted)
 
     def _life(self, name: str) -> tuple[str, int]:
         return (name, self._boots[name])
 
     def _forget(self, place: tuple[str, str]) -> None:
+        """Whoever leaves or crashes is not promised what is under way; what was published before it must have had."""
         self._wanted.discard(place)
-        self._joined.pop(place, None)
+        self._joined.discard(place)
+        for publication in self._under_way():
+            publication.expected.discard(self._life(place[1]))
 
     # -- questions ---------------------------------------------------------------------------------------
 
     def has_joined(self, name: str, topic: str) -> bool:
         return (topic, name) in self._joined
-
-    def still_expected(self, publication: Publication) -> set[tuple[str, int]]:
-        """Those that had joined when it was published and have neither left nor crashed since."""
-        return {
-            life
-            for life, number in publication.expected.items()
-            if self._joined.get((publication.topic, life[0])) == number
-        }
 
     def wants(self, name: str, topic: str) -> bool:
         return (topic, name) in self._wanted
@@ -136,10 +144,6 @@ class OverlayWorld:
                 self._delivered(name, effect)
             elif isinstance(effect, Joined):
                 self._has_joined(name, effect)
-            elif isinstance(effect, Completed):
-                pass
-            else:
-                assert isinstance(effect, SetPresence)
         self._schedule(name)
 
     def _schedule(self, name: str) -> None:
@@ -159,8 +163,7 @@ class OverlayWorld:
 
     def _has_joined(self, name: str, effect: Joined) -> None:
         if effect.kind is Kind.SUBSCRIBER and (effect.topic, name) in self._wanted:
-            self._numbers += 1
-            self._joined[effect.topic, name] = self._numbers
+            self._joined.add((effect.topic, name))
 
     def _delivered(self, name: str, effect: Deliver) -> None:
         publication = self.publications[effect.payload]
