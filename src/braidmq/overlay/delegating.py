@@ -1,8 +1,8 @@
 """Whatever goes to every node of a range: delegated, acknowledged, and delegated again.
 
-A child acknowledges a part when it has it (the hop), and again when all of it is served (done). A part without an
-answer is repeated, then split among others; a child that was alive after all only hears of it twice, and knows. With
-QoS 0 the hop is enough.
+A child acknowledges a part when it has it (the hop), and again when all of it is served (done). A part
+without an answer is repeated, then split among others; a child that was alive after all only hears of it
+twice, and knows. With QoS 0 the hop is enough.
 """
 
 from collections.abc import Sequence as Many
@@ -64,7 +64,6 @@ def _wants(node: VirtualNode, message: Ranged, parts: Many[Part]) -> list[int]:
     branching = [part.child.key in node.branching for part in parts]
     given = iter(shares(message.want, sum(branching)))
     return [next(given) if is_branching else 0 for is_branching in branching]
-
 
 
 # -- answers -------------------------------------------------------------------------------------------------

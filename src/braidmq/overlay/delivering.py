@@ -1,6 +1,7 @@
 """What a node does with its part of a range: takes what is for itself, and passes the rest on.
 
-A part that was asked for by token is remembered, so that a repeated question is answered and not worked on again.
+A part that was asked for by token is remembered, so that a repeated question is answered and not worked on
+again.
 """
 
 from braidmq.overlay import rendezvous
@@ -70,7 +71,9 @@ def _serve(turn: Turn, node: VirtualNode, message: Ranged, relay: Relay) -> None
 
 
 def _serve_skipped(turn: Turn, node: VirtualNode, message: Ranged, relay: Relay) -> None:
-    """The sender takes us for its neighbour. If somebody stands between, tell it, and serve who was skipped."""
+    """The sender takes us for its neighbour. If somebody stands between, tell it, and serve who was
+    skipped.
+    """
     left = node.table.neighbour(Side.LEFT)
     first = max(after(message.fwd.key), range_of(node.topic, node.kind).low)
     if left is not None and left.key >= first:
@@ -113,7 +116,15 @@ def release(turn: Turn, node: VirtualNode) -> None:
 
 
 def _with_want(message: Pub, want: int) -> Pub:
-    return Pub(message.src, message.fwd, message.keys, message.token, message.hop, message.adjacent, message.seq,
-               message.payload, message.qos, want)  # fmt: skip
-
-
+    return Pub(
+        message.src,
+        message.fwd,
+        message.keys,
+        message.token,
+        message.hop,
+        message.adjacent,
+        message.seq,
+        message.payload,
+        message.qos,
+        want,
+    )

@@ -1,8 +1,9 @@
 """How a virtual node fills its table: regular exploration, extra exploration, and answers to those of others.
 
-Two of the paper's rules are changed, because as printed tables don't converge. Extra exploration starts while a
-subscriber of the own topic could still find room, not only while slots are empty. Its number of missing entries is a
-budget that is shared out among the children, not a number of hops: else every join floods the topic.
+Two of the paper's rules are changed, because as printed tables don't converge. Extra exploration starts
+while a subscriber of the own topic could still find room, not only while slots are empty. Its number of
+missing entries is a budget that is shared out among the children, not a number of hops: else every join
+floods the topic.
 """
 
 from random import Random
@@ -111,5 +112,3 @@ def shares(total: int, count: int) -> list[int]:
         return []
     each, over = divmod(total, count)
     return [each + (number < over) for number in range(count)]
-
-

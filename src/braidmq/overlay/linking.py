@@ -1,34 +1,33 @@
 """A virtual node's place in the sorted list of all: finding it, taking it, keeping it and leaving it.
 
-Level-0 neighbours are whoever is nearest in the table, so a link can't point past somebody who is known, in whatever
-order messages arrive: no counters of link changes are needed. A node that joins asks those it takes for its
-neighbours; each takes the newcomer into its table and answers with who is near it. If somebody nearer is among them,
-that one is asked next. Of the left neighbour it asks more: it must be linked itself, and its topic's publishers must
-know that there are subscribers. After that every publication reaches the newcomer.
+Level-0 neighbours are whoever is nearest in the table, so a link can't point past somebody who is known, in
+whatever order messages arrive: no counters of link changes are needed. A node that joins asks those it
+takes for its neighbours; each takes the newcomer into its table and answers with who is near it. If
+somebody nearer is among them, that one is asked next. Of the left neighbour it asks more: it must be linked
+itself, and its topic's publishers must know that there are subscribers. After that every publication
+reaches the newcomer.
 
-The same question keeps the list whole afterwards. Neighbours that failed are looked for a while, so that two halves
-of a network find each other again.
+The same question keeps the list whole afterwards. Neighbours that failed are looked for a while, so that
+two halves of a network find each other again.
 """
 
 from braidmq.overlay import delivering, exploring, rendezvous
 from braidmq.overlay.keys import Kind
 from braidmq.overlay.messages import Ack, Found, Gone, Leave, Link, Linked, Search, Status
 from braidmq.overlay.table import Peer, Shape, Side
-from braidmq.overlay.turn import Joined, Send, Turn, VirtualNode
+from braidmq.overlay.turn import Joined, Turn, VirtualNode
 
 
 def search(turn: Turn, node: VirtualNode) -> None:
     """Find the node's place, from another virtual node of this broker or from a contact."""
     shared = turn.shared
     node.confirmed, node.waits_for = [b"", b""], b""
+    node.asks_about_end = node.was_end_checked = False
     own = [other for other in shared.nodes.values() if other is not node and other.status is Status.LINKED]
     question = Search(node.peer, node.peer, 0, 0)
     if own:
         _forward(turn, min(own, key=lambda other: _distance(other.peer, node.peer)), question)
-    elif shared.contacts:
-        address = shared.rng.choice(shared.contacts)
-        turn.effects.append(Send(Peer(b"", address, 0), question))
-    else:
+    elif not turn.ask_contact(node):
         _complete(turn, node)
         return
     turn.wake("search", node.peer.key, turn.now + shared.settings.search_s)
@@ -66,6 +65,7 @@ def search_failed(turn: Turn, node: VirtualNode, message: Search) -> None:
 
 
 def on_found(turn: Turn, node: VirtualNode, message: Found) -> None:
+    node.was_end_checked = node.asks_about_end
     for peer in message.near:
         turn.learn(node, peer)
     press_on(turn, node)
@@ -86,8 +86,13 @@ def press_on(turn: Turn, node: VirtualNode) -> None:
             is_confirmed = False
             if neighbour.key not in open_links and neighbour.key != node.waits_for:
                 turn.link(node, neighbour)
-    if is_confirmed:
-        _complete(turn, node)
+    if not is_confirmed:
+        return
+    if None in neighbours and not node.was_end_checked and turn.shared.contacts:
+        if not node.asks_about_end:
+            node.asks_about_end = turn.ask_contact(node)
+        return
+    _complete(turn, node)
 
 
 def _complete(turn: Turn, node: VirtualNode) -> None:
@@ -165,13 +170,10 @@ def keep_linked(turn: Turn, node: VirtualNode) -> None:
     for key, lost in list(node.lost.items()):
         if turn.now - lost.since_s > settings.remember_s:
             del node.lost[key]
-        elif turn.now >= lost.next_s:
-            lost.pause_s = min(2 * lost.pause_s, settings.walk_max_s)
-            lost.next_s = turn.now + lost.pause_s
-            turn.send(lost.peer, Link(node.peer, 0, node.status))
-    if not len(node.table) and turn.shared.contacts:
-        address = turn.shared.rng.choice(turn.shared.contacts)
-        turn.effects.append(Send(Peer(b"", address, 0), Search(node.peer, node.peer, 0, 0)))
+        else:
+            turn.look_for(node, lost)
+    if any(node.table.neighbour(side) is None for side in Side):
+        turn.ask_contact(node)
 
 
 def check_one(turn: Turn, node: VirtualNode) -> None:

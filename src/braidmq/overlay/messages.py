@@ -1,11 +1,11 @@
 """What overlay nodes say to each other, and how it is written for a link between brokers.
 
-Five messages are the paper's: REXP, EEXP, PUB, UNSUB and NEW. EEXP has two forms, over a range and along a random
-walk. The others are what the paper leaves to SG-TBPS and to common sense: finding one's place, linking with one's
-neighbours and leaving them, the presence of subscribers, and acknowledgements.
+Five messages are the paper's: REXP, EEXP, PUB, UNSUB and NEW. EEXP has two forms, over a range and along a
+random walk. The others are what the paper leaves to SG-TBPS and to common sense: finding one's place,
+linking with one's neighbours and leaving them, the presence of subscribers, and acknowledgements.
 
-`src` is who a message is from, `fwd` who passed it on. A `token` is chosen by the sender of a request; the answer
-repeats it.
+`src` is who a message is from, `fwd` who passed it on. A `token` is chosen by the sender of a request; the
+answer repeats it.
 """
 
 from enum import IntEnum
@@ -27,7 +27,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """Anything a virtual node sends to another."""
 
 
-class Rexp(Message, tag="REXP"):
+class Rexp(Message, frozen=True, tag="REXP"):
     """Regular exploration along one side: finds the neighbours that a Skip Graph has on each level."""
 
     src: Peer
@@ -37,7 +37,7 @@ class Rexp(Message, tag="REXP"):
     to_right: bool
 
 
-class Eexp(Message, tag="EEXP"):
+class Eexp(Message, frozen=True, tag="EEXP"):
     """Extra exploration of a range: at most `budget` nodes answer."""
 
     src: Peer
@@ -47,7 +47,7 @@ class Eexp(Message, tag="EEXP"):
     keys: KeyRange
 
 
-class EexpWalk(Message, tag="WALK"):
+class EexpWalk(Message, frozen=True, tag="WALK"):
     """Extra exploration on the way to a random key."""
 
     src: Peer
@@ -57,13 +57,13 @@ class EexpWalk(Message, tag="WALK"):
     target: bytes
 
 
-class New(Message, tag="NEW"):
+class New(Message, frozen=True, tag="NEW"):
     """A candidate for the routing table."""
 
     peer: Peer
 
 
-class Ranged(Message):
+class Ranged(Message, frozen=True):
     """Something for every node in a range, delegated from hop to hop and acknowledged at each."""
 
     src: Peer
@@ -74,31 +74,31 @@ class Ranged(Message):
     adjacent: bool  # the receiver is the sender's right neighbour
 
 
-class Pub(Ranged, tag="PUB"):
+class Pub(Ranged, frozen=True, tag="PUB"):
     seq: int
     payload: bytes
     qos: int
     want: int  # how many nodes may answer with NEW to the publisher
 
 
-class Unsub(Ranged, tag="UNSUB"):
+class Unsub(Ranged, frozen=True, tag="UNSUB"):
     """`src` is no subscriber any more."""
 
 
-class Pres(Ranged, tag="PRES"):
+class Pres(Ranged, frozen=True, tag="PRES"):
     """Whether the topic has subscribers."""
 
     present: bool
     seq: int
 
 
-class Ack(Message, tag="ACK"):
+class Ack(Message, frozen=True, tag="ACK"):
     token: int
     fan: int = 0  # children it was passed on to
     done: bool = True  # all of the range has been served
 
 
-class Search(Message, tag="SEARCH"):
+class Search(Message, frozen=True, tag="SEARCH"):
     """Where does `origin` belong?"""
 
     fwd: Peer
@@ -107,20 +107,22 @@ class Search(Message, tag="SEARCH"):
     hop: int
 
 
-class Found(Message, tag="FOUND"):
+class Found(Message, frozen=True, tag="FOUND"):
     near: tuple[Peer, ...]
 
 
-class Link(Message, tag="LINK"):
-    """I take you for my neighbour: am I yours? Joining, and keeping alive afterwards, are the same question."""
+class Link(Message, frozen=True, tag="LINK"):
+    """I take you for my neighbour: am I yours? Joining, and keeping alive afterwards, are the same
+    question.
+    """
 
     src: Peer
     token: int
     status: Status
 
 
-class Linked(Message, tag="LINKED"):
-    """The answer: who is near me on both sides. Somebody nearer among them is a better neighbour than I am."""
+class Linked(Message, frozen=True, tag="LINKED"):
+    """The answer: who is near me on both sides. Somebody nearer among them is a better neighbour."""
 
     src: Peer
     token: int
@@ -129,7 +131,7 @@ class Linked(Message, tag="LINKED"):
     present: bool | None = None  # of a publisher, to another of its topic
 
 
-class Leave(Message, tag="LEAVE"):
+class Leave(Message, frozen=True, tag="LEAVE"):
     """I am leaving; these are near me on your other side."""
 
     src: Peer
@@ -137,7 +139,7 @@ class Leave(Message, tag="LEAVE"):
     near: tuple[Peer, ...]
 
 
-class Gone(Message, tag="GONE"):
+class Gone(Message, frozen=True, tag="GONE"):
     """Nobody here has this key."""
 
     key: bytes

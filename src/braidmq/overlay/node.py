@@ -1,12 +1,14 @@
 """A broker's part of the overlay: messages and time in, messages and deliveries out.
 
-One `Overlay` is one broker; it owns a virtual node for every topic that it subscribes to or publishes. It reads no
-clock, opens no socket and draws from the `Random` it is given, so the simulator and a live broker run the same code.
-Every call answers with effects, in order. `next_deadline_s` says when `tick` should be called.
+One `Overlay` is one broker; it owns a virtual node for every topic that it subscribes to or publishes. It
+reads no clock, opens no socket and draws from the `Random` it is given, so the simulator and a live broker
+run the same code. Every call answers with effects, in order. `next_deadline_s` says when `tick` should be
+called.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
+from typing import Any
 
 from braidmq.overlay import delegating, delivering, exploring, linking, rendezvous
 from braidmq.overlay.keys import Kind, key_of
@@ -33,7 +35,9 @@ from braidmq.overlay.turn import Effect, Request, Shared, Turn, VirtualNode
 
 class Overlay:
     def __init__(self, pid: int, address: str, boot: int, settings: OverlaySettings, rng: Random) -> None:
-        """`boot` counts this broker's starts: of two lives of a broker, the one with the higher number is real."""
+        """`boot` counts this broker's starts: of two lives of a broker, the one with the higher number is
+        real.
+        """
         self._shared = Shared(pid, address, boot, settings, rng)
 
     # -- commands of the broker --------------------------------------------------------------------------
@@ -58,7 +62,7 @@ class Overlay:
         return self._leave(topic, Kind.PUBLISHER, now)
 
     def publish(self, topic: str, payload: bytes, qos: int, now: float) -> list[Effect]:
-        """Deliver to every broker that wants the topic; waits for the publisher's place if it has none yet."""
+        """Deliver to every broker that wants the topic; waits until the publisher has joined."""
         node = self._node(topic, Kind.PUBLISHER)
         if node is None or node.status is Status.LEAVING:
             effects = self._join(topic, Kind.PUBLISHER, now)
@@ -84,7 +88,7 @@ class Overlay:
         return self._finish(turn)
 
     def delivery_failed(self, to: Peer, now: float) -> list[Effect]:
-        """The link says that a broker can't be reached: no need to wait for answers from this virtual node."""
+        """The link says that a broker can't be reached: no need to wait for its answers."""
         turn = Turn(self._shared, now)
         self._give_up(turn, to, is_certain=False)
         return self._finish(turn)
@@ -297,7 +301,7 @@ class Overlay:
 # A node that leaves is out of the list and no longer sees who joins beside it: others serve its ranges.
 _UNTIL_THE_END = (Link, Leave)
 
-_HANDLERS = {
+_HANDLERS: dict[type[Message], Callable[[Turn, VirtualNode, Any], None]] = {
     Rexp: exploring.on_rexp,
     Eexp: exploring.on_eexp,
     EexpWalk: exploring.on_walk,

@@ -1,8 +1,8 @@
 """Whether a topic has subscribers at all: known to its last publisher, told to the others.
 
-The last publisher in key order, the rendezvous point, sees it by its right neighbour. While there is no subscriber,
-publications stay where they are. Not knowing counts as "yes", and a "no" that isn't renewed is forgotten, so that a
-lost message costs traffic and never a publication.
+The last publisher in key order, the rendezvous point, sees it by its right neighbour. While there is no
+subscriber, publications stay where they are. Not knowing counts as "yes", and a "no" that isn't renewed is
+forgotten, so that a lost message costs traffic and never a publication.
 """
 
 from braidmq.overlay import delegating
@@ -36,7 +36,9 @@ def announce(turn: Turn, node: VirtualNode) -> None:
 def is_announcing(turn: Turn, node: VirtualNode) -> bool:
     """Other publishers don't know yet that there are subscribers now."""
     return node.kind is Kind.PUBLISHER and any(
-        request.key == node.peer.key and isinstance(request.message, Pres) and request.message.src is node.peer
+        request.key == node.peer.key
+        and isinstance(request.message, Pres)
+        and request.message.src is node.peer
         for request in turn.shared.requests.values()
     )
 

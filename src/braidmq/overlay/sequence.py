@@ -1,4 +1,4 @@
-"""What a subscriber has had from one publisher: nothing twice, and in order where that costs only a moment."""
+"""What a subscriber has had from one publisher: nothing twice, and in order where that costs a moment."""
 
 from math import inf
 from typing import Final, Generic, TypeVar

@@ -5,7 +5,9 @@ from enum import Enum
 
 
 class Reading(Enum):
-    """Whose routing tables are flexible. The paper's text says everybody's; its figures fit the publishers'."""
+    """Whose routing tables are flexible. The paper's text says everybody's; its figures fit the
+    publishers'.
+    """
 
     EVERYBODY = "everybody"
     PUBLISHERS = "publishers"
@@ -20,7 +22,7 @@ class OverlaySettings:
     reading: Reading = Reading.EVERYBODY
     hop_max: int = 64  # a safety net: the longest path of 5,120 subscribers has 9 hops
     ack_s: float = 0.2  # a hop is repeated after so long without an answer
-    attempts_max: int = 3  # and given up after so many
+    attempts_max: int = 5  # and given up after so many: at 2 % loss one in ten million is given up wrongly
     done_check_s: float = 1.0  # how often a child that hasn't finished is asked whether it is alive
     link_s: float = 5.0  # how often neighbours are asked; 0: never, where nobody can fail
     wait_s: float = 0.2  # before a neighbour that isn't ready is asked again

@@ -7,7 +7,7 @@ from math import inf
 from random import Random
 
 from braidmq.overlay.keys import Kind, key_of, kind_of, range_of, topic_of
-from braidmq.overlay.messages import Link, Message, Status
+from braidmq.overlay.messages import Link, Message, Search, Status
 from braidmq.overlay.sequence import Sequence
 from braidmq.overlay.settings import OverlaySettings, Reading
 from braidmq.overlay.table import Peer, RoutingTable, Shape, Side
@@ -97,9 +97,9 @@ class VirtualNode:
     """The state of one (topic, kind) at this broker."""
 
     __slots__ = (
-        "branching", "confirmed", "deferred", "idle_since_s", "is_settled", "kind", "lost", "payloads", "peer", "presence_at_s",
-        "presence_seq", "present", "published", "range", "status", "table", "topic", "waits_for",
-        "walk_pause_s",
+        "asks_about_end", "branching", "confirmed", "deferred", "idle_since_s", "kind", "lost", "payloads",
+        "peer", "presence_at_s", "presence_seq", "present", "published", "range", "status", "table", "topic",
+        "waits_for", "walk_pause_s", "was_end_checked",
     )  # fmt: skip
 
     def __init__(self, peer: Peer, settings: OverlaySettings, now: float) -> None:
@@ -114,11 +114,12 @@ class VirtualNode:
         self.status = Status.JOINING
         self.confirmed: list[bytes] = [b"", b""]  # keys of the neighbours that took us for theirs, by side
         self.deferred: deque[Message] = deque()  # needs a place in the list to be answered rightly
+        self.asks_about_end = False  # a contact is asked whether this is really an end of the list
+        self.was_end_checked = False
         self.waits_for = b""  # key of a left neighbour that isn't ready yet
         self.lost: dict[bytes, Lost] = {}
         self.branching: set[bytes] = set()  # children that passed on what they got last
         self.walk_pause_s = settings.settle_s
-        self.is_settled = False
         # publishers
         self.published = 0
         self.idle_since_s = now
@@ -202,6 +203,9 @@ class Turn:
         if tombstones and key in tombstones:
             boot, until_s = tombstones[key]
             if peer.boot <= boot and self.now < until_s and not is_direct:
+                lost = node.lost.get(key)
+                if lost is not None:  # others can reach it: perhaps we were wrong
+                    self.look_for(node, lost)
                 return
             del tombstones[key]
         if key == node.peer.key:
@@ -215,6 +219,21 @@ class Turn:
     def link(self, node: VirtualNode, peer: Peer) -> None:
         token = self.new_token()
         self.request(node, peer, Link(node.peer, token, node.status), token, None)
+
+    def ask_contact(self, node: VirtualNode) -> bool:
+        """Search for the node's place from a contact; False if there is none."""
+        contacts = self.shared.contacts
+        if contacts:
+            start = Peer(b"", self.shared.rng.choice(contacts), 0)
+            self.effects.append(Send(start, Search(node.peer, node.peer, 0, 0)))
+        return bool(contacts)
+
+    def look_for(self, node: VirtualNode, lost: Lost) -> None:
+        """Ask a lost neighbour whether it is there, at growing intervals."""
+        if self.now >= lost.next_s:
+            lost.next_s = self.now + lost.pause_s
+            lost.pause_s = min(2 * lost.pause_s, self.shared.settings.walk_max_s)
+            self.send(lost.peer, Link(node.peer, 0, node.status))
 
     def lose(self, peer: Peer, is_certain: bool = False) -> None:
         """A peer has failed, or is gone for certain: no virtual node here knows it any more."""
@@ -231,15 +250,18 @@ class Turn:
             node.table.remove(peer.key)
             node.branching.discard(peer.key)
             if was_near and not is_certain:
-                node.lost[peer.key] = Lost(entry, self.now, settings.link_s, self.now + settings.link_s)
+                node.lost[peer.key] = Lost(entry, self.now, settings.wait_s, self.now)
             if node.status is Status.LINKED:
                 for side, old in zip(Side, before, strict=True):
                     new = node.table.neighbour(side)
-                    if old is not None and old.key == peer.key and new is not None:
+                    if old is None or old.key != peer.key:
+                        continue
+                    if new is not None:
                         self.link(node, new)
+                    else:  # hardly the end of the list: all that were near are gone
+                        self.ask_contact(node)
 
 
 def _is_nearest(table: RoutingTable, key: bytes) -> bool:
     nearest = table.neighbour(Side.LEFT if key < table.owner.key else Side.RIGHT)
     return nearest is not None and nearest.key == key
-

@@ -21,8 +21,12 @@ def tables_within_bounds(world: OverlayWorld) -> list[str]:
 
 def list_is_sorted(world: OverlayWorld) -> list[str]:
     """Once quiet: everybody's neighbours are those of the sorted list of all live virtual nodes."""
-    nodes = {node.peer.key: node for overlay in world.overlays.values() for node in overlay.virtual_nodes
-             if node.status is not Status.LEAVING}  # fmt: skip
+    nodes = {
+        node.peer.key: node
+        for overlay in world.overlays.values()
+        for node in overlay.virtual_nodes
+        if node.status is not Status.LEAVING
+    }
     order = sorted(nodes)
     wrong = []
     for left, key, right in zip([None, *order], order, [*order[1:], None], strict=False):
@@ -55,11 +59,13 @@ def delivered_exactly_once(world: OverlayWorld) -> list[str]:
     """Once quiet: whoever had joined and stayed got every publication, and nobody got one twice."""
     wrong = list(world.violations)
     for publication in world.publications.values():
-        for name in sorted(publication.expected):
-            if name not in publication.hops:
-                wrong.append(f"{name} missed {publication.payload!r}, published at {publication.at_s:.3f}")
-        wrong += [f"{name} got {publication.payload!r} {len(hops)} times"
-                  for name, hops in publication.hops.items() if len(hops) > 1]  # fmt: skip
+        when = f"{publication.payload!r}, published at {publication.at_s:.3f}"
+        wrong += [f"{name} missed {when}" for name in sorted(publication.expected - publication.hops.keys())]
+        wrong += [
+            f"{name} got {publication.payload!r} {len(hops)} times"
+            for name, hops in publication.hops.items()
+            if len(hops) > 1
+        ]
     return wrong
 
 
@@ -71,5 +77,7 @@ def presence_is_known(world: OverlayWorld) -> list[str]:
             if node.kind is Kind.PUBLISHER and node.status is Status.LINKED:
                 is_wanted = any(world.wants(other, node.topic) for other in world.overlays)
                 if node.present is not None and node.present != is_wanted:
-                    wrong.append(f"{name} believes that {node.topic} has {'' if node.present else 'no '}subscribers")
+                    wrong.append(
+                        f"{name} believes that {node.topic} has {'' if node.present else 'no '}subscribers"
+                    )
     return wrong

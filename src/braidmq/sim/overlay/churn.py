@@ -1,7 +1,8 @@
 """Brokers come, leave, crash, restart and are parted while one topic is published: the paper's future work.
 
-A trial is a function of its task. Everything after the first quiet moment is drawn from the seed, so a failing trial
-is repeated by its task alone: `python -m braidmq.sim.overlay.churn --seed N` prints what went wrong.
+A trial is a function of its task. Everything after the first quiet moment is drawn from the seed, so a
+failing trial is repeated by its task alone: `python -m braidmq.sim.overlay.churn --seed N` prints what went
+wrong.
 """
 
 from collections import Counter
@@ -98,8 +99,13 @@ class Churn:
 
     def _live(self) -> None:
         task, world = self.task, self.world
-        rates = {self._join: task.joins_per_s, self._leave: task.leaves_per_s, self._crash: task.crashes_per_s,
-                 self._restart: task.crashes_per_s, self._publish: task.publications_per_s}  # fmt: skip
+        rates = {
+            self._join: task.joins_per_s,
+            self._leave: task.leaves_per_s,
+            self._crash: task.crashes_per_s,
+            self._restart: task.crashes_per_s,
+            self._publish: task.publications_per_s,
+        }
         events = self._drawn(rates)
         start_s = world.clock.now
         world.network.conditions = Conditions(task.delay_s, task.loss)
@@ -112,8 +118,11 @@ class Churn:
 
     def _drawn(self, rates: dict[Callable[[], None], float]) -> list[tuple[float, Callable[[], None]]]:
         seconds = self.task.seconds
-        return [(self.rng.uniform(0, seconds), action)
-                for action, rate in rates.items() for _ in range(round(rate * seconds))]  # fmt: skip
+        return [
+            (self.rng.uniform(0, seconds), action)
+            for action, rate in rates.items()
+            for _ in range(round(rate * seconds))
+        ]
 
     def _end(self) -> None:
         """Wait until all is quiet; then one more publication from each must reach everybody."""
@@ -183,13 +192,30 @@ class Churn:
             delay_mean_ms=1000 * sum(delays_s) / max(1, len(delays_s)),
             delay_max_ms=1000 * max(delays_s, default=0),
             messages=sum(world.messages.values()),
-            delegated_again=sum(overlay.counters.get("delegated again", 0) for overlay in world.overlays.values()),
+            delegated_again=sum(
+                overlay.counters.get("delegated again", 0) for overlay in world.overlays.values()
+            ),
             joins=self.happened["join"],
             leaves=self.happened["leave"],
             crashes=self.happened["crash"],
             wrong=tuple(self.wrong),
-        )  # fmt: skip
+        )
 
 
 def run_churn(task: ChurnTask) -> ChurnResult:
     return Churn(task).run()
+
+
+def task_of(seed: int) -> ChurnTask:
+    """Everything by the seed: every third network loses messages, every fourth is parted."""
+    parts = seed % 4 == 3
+    return ChurnTask(
+        seed,
+        subscribers=6 + seed % 13,
+        publishers=1 + seed % 3,
+        entries_max=(12, 16, 24)[seed % 3],
+        seconds=100.0 if parts else 30.0,
+        loss=0.02 if seed % 3 == 2 else 0.0,
+        parts=parts,
+        reading=(Reading.EVERYBODY, Reading.PUBLISHERS, Reading.EVERYBODY, Reading.NOBODY)[seed // 4 % 4],
+    )

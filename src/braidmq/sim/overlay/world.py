@@ -1,4 +1,6 @@
-"""Overlay nodes on a simulated network: the same objects that brokers run, and everything they do on record."""
+"""Overlay nodes on a simulated network: the same objects that brokers run, and everything they do on
+record.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ from braidmq.overlay.turn import Deliver, Effect, Joined, Send
 from braidmq.sim.world.clock import Clock
 from braidmq.sim.world.network import Conditions, Network
 
-UNDER_WAY_S = 8.0  # a publication has arrived everywhere by then: it may have to go around several dead
+UNDER_WAY_S = 12.0  # a publication has arrived everywhere by then: it may have to go around several dead
 
 
 @dataclass(slots=True)
@@ -115,7 +117,9 @@ class OverlayWorld:
         return (name, self._boots[name])
 
     def _forget(self, place: tuple[str, str]) -> None:
-        """Whoever leaves or crashes is not promised what is under way; what was published before it must have had."""
+        """Whoever leaves or crashes is not promised what is under way; what was published before it must
+        have had.
+        """
         self._wanted.discard(place)
         self._joined.discard(place)
         for publication in self._under_way():

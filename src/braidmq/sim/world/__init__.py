@@ -1,1 +1,3 @@
-"""What simulated brokers live in: one virtual clock and one network with its faults. Checkers belong to experiments."""
+"""What simulated brokers live in: one virtual clock and one network with its faults. Checkers belong to
+experiments.
+"""

@@ -1,4 +1,6 @@
-"""A virtual clock: what is to happen, in order of time, and of two at the same time the one that was set first."""
+"""A virtual clock: what is to happen, in order of time, and of two at the same time the one that was set
+first.
+"""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
