@@ -256,4 +256,4 @@ def _tame_garbage_collector() -> None:
 
 def _mind_files(broker: Broker) -> None:
     """Each connection is an open file: accept no more than the system grants."""
-    broker.sockets_max = sockets_within(files_granted(), broker.sockets_max)
+    broker.grant_sockets(sockets_within(files_granted(), broker.sockets_max))

@@ -120,7 +120,7 @@ def test_the_oldest_that_is_not_in_yet_gives_way_to_newer_ones() -> None:
 
 def test_there_are_no_more_sockets_than_the_system_grants() -> None:
     world = World()
-    world.broker.sockets_max = 2
+    world.broker.grant_sockets(2)
     first, second = world.connect("first"), world.connect("second")
     late = world.open()
     late.send(Connect("late"))
@@ -129,6 +129,16 @@ def test_there_are_no_more_sockets_than_the_system_grants() -> None:
     assert late.read() == []
     assert [first.is_closed, second.is_closed] == [False, False]
     assert world.broker.refused_connections == 1
+
+
+def test_those_who_say_nothing_do_not_take_all_the_sockets_that_the_system_grants() -> None:
+    world = World()
+    world.broker.grant_sockets(8)
+    for _ in range(20):
+        world.open()
+    for number in range(8):
+        world.connect(f"in-{number}")
+    assert len(world.broker.connections) == 8
 
 
 class Named:

@@ -103,7 +103,6 @@ class Broker:
         self._watched_outlets: set[Outlet] = set()
         self.handshakes = 0  # sockets whose PROXY header or TLS handshake isn't over, counted by the shell
         self.newcomers = Newcomers(limits.connecting_max)
-        # How many sockets there may be at all; the shell lowers it if the system grants fewer.
         self.sockets_max = limits.connections_max + limits.connecting_max
         self.opened = 0  # connections that came to be, with their handshake over
         self.connects_received = 0
@@ -126,6 +125,8 @@ class Broker:
         self.hub.now = now
         connection = self._connection_kind(self.hub, self.router, self, shell, peer)
         connection.takes_fast_lane = not self.audience.needs_every_message
+        if len(self.connections) + self.handshakes >= self.sockets_max:
+            self.newcomers.push_out()
         self.connections.add(connection)
         self.newcomers.add(connection)
         self.opened += 1
@@ -135,6 +136,11 @@ class Broker:
             self.refused_addresses += 1
             self._turn_away(connection, "too many connections from its address")
         return connection
+
+    def grant_sockets(self, sockets_max: int) -> None:
+        """There may be only so many sockets; those who aren't in yet may not take more than a quarter."""
+        self.sockets_max = sockets_max
+        self.newcomers.newcomers_max = min(self.limits.connecting_max, max(1, sockets_max // 4))
 
     def has_room(self) -> bool:
         """Whether there may be as many sockets as there are now."""

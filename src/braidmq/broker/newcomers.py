@@ -16,7 +16,7 @@ class Newcomers:
 
     def __init__(self, newcomers_max: int) -> None:
         self.pushed_out = 0  # since the start
-        self._newcomers_max = newcomers_max
+        self.newcomers_max = newcomers_max
         self._waiting: dict[Newcomer, None] = {}
 
     def __len__(self) -> int:
@@ -24,12 +24,17 @@ class Newcomers:
 
     def add(self, newcomer: Newcomer) -> None:
         """Somebody has connected."""
-        if len(self._waiting) >= self._newcomers_max:
+        if len(self._waiting) >= self.newcomers_max:
+            self.push_out()
+        self._waiting[newcomer] = None
+
+    def push_out(self) -> None:
+        """The oldest gives way, if there is one."""
+        if self._waiting:
             self.pushed_out += 1
             oldest = next(iter(self._waiting))
             self.settle(oldest)
             oldest.close("gave way to newer connections before its CONNECT was complete")
-        self._waiting[newcomer] = None
 
     def settle(self, newcomer: Newcomer) -> None:
         """It is in, or gone."""
