@@ -28,9 +28,8 @@ from typing import cast
 
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.broker import Broker
-from braidmq.broker.sharing.effects import SendMessage
 from braidmq.broker.sharing.group import SharedGroup
-from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.member import Delivery, Member
 from braidmq.broker.sharing.policies import POLICIES, Policy, make_policy
 from braidmq.config.groups import GroupsConfig, PolicyName
 from braidmq.limits import Limits
@@ -50,9 +49,9 @@ BURST = 20  # messages in one read of the broker
 def make_member(number: int, rng: random.Random) -> Member:
     member = Member(f"member-{number}", 0.0, acks_when_processed=True, rtt_s=0.0005, rtt_min_s=0.0005)
     member.report(0.5, rng.randrange(4), rng.uniform(0.02, 0.03))
-    token = member.take_token()
-    member.sent(0.6, token)
-    member.acked(0.6 + rng.uniform(0.02, 0.03), token)
+    first = Delivery(member)
+    member.sent(0.6, first)
+    member.acked(0.6 + rng.uniform(0.02, 0.03), first)
     return member
 
 
@@ -69,7 +68,7 @@ def choosing(policy: Policy) -> Callable[[], None]:
     members, now = policy.members, 1.0
     for member in members:
         for _ in range(INFLIGHT):
-            policy.sent(member, now, member.take_token())
+            policy.sent(member, now, Delivery(member))
     publishers = [f"publisher-{number}" for number in range(64)]
     pending = 4 * len(members)
 
@@ -83,7 +82,7 @@ def choosing(policy: Policy) -> Callable[[], None]:
 
 
 def through_policy(policy: Policy) -> Callable[[], None]:
-    flights: deque[tuple[Member, int]] = deque()
+    flights: deque[Delivery] = deque()
     publishers = [f"publisher-{number}" for number in range(64)]
     capacity, pending = INFLIGHT * len(policy.members), 4 * len(policy.members)
     clock = [1.0]
@@ -94,12 +93,12 @@ def through_policy(policy: Policy) -> Callable[[], None]:
             now = clock[0]
             member = policy.choose(now, publishers[number & 63], "plant/line/sensor", 1, pending)
             if member is not None:
-                token = member.take_token()
-                policy.sent(member, now, token)
-                flights.append((member, token))
+                delivery = Delivery(member)
+                policy.sent(member, now, delivery)
+                flights.append(delivery)
             if len(flights) > capacity:
-                done, token = flights.popleft()
-                policy.acked(done, now, token)
+                done = flights.popleft()
+                policy.acked(done.member, now, done)
 
     return run
 
@@ -112,14 +111,14 @@ def through_group(name: str, size: int, waiting: int) -> Callable[[], None]:
         if waiting:
             member.receive_max = INFLIGHT
         group.subscribed(member, 0.0)
-    flights: deque[SendMessage] = deque()
+    flights: deque[Delivery] = deque()
     publishers = [f"publisher-{number}" for number in range(64)]
     capacity = INFLIGHT * size
     clock = [1.0]
 
     def publish(number: int) -> None:
         for effect in group.published("message", clock[0], 1, publishers[number & 63], "plant/line", 100):
-            if isinstance(effect, SendMessage):
+            if isinstance(effect, Delivery):
                 flights.append(effect)
 
     for number in range(waiting):
@@ -131,8 +130,8 @@ def through_group(name: str, size: int, waiting: int) -> Callable[[], None]:
             publish(number)
             if len(flights) > capacity or (waiting and flights):
                 done = flights.popleft()
-                for effect in group.acknowledged(done.member, done.token, clock[0]):
-                    if isinstance(effect, SendMessage):
+                for effect in group.acknowledged(done, clock[0]):
+                    if isinstance(effect, Delivery):
                         flights.append(effect)
 
     return run

@@ -34,7 +34,7 @@ from braidmq.broker.retained import RetainedMessages
 from braidmq.broker.rights import overflow_of, recheck, replace_gate
 from braidmq.broker.router import Router
 from braidmq.broker.session import Session
-from braidmq.broker.sharing.registry import SharedGroups
+from braidmq.broker.sharing.registry import GroupRegistry
 from braidmq.broker.sharing.status_reports import StatusReports, agreed, declared_in, status_topic_of
 from braidmq.config.groups import GroupsConfig
 from braidmq.errors import ProtocolError
@@ -82,7 +82,7 @@ class Broker:
         self.timers = Timers()
         # Policies that choose at random are the same in every run unless they are given another generator.
         self._rng = rng or Random(0)
-        self.groups = SharedGroups(self.hub, self.timers, self._rng, groups or GroupsConfig())
+        self.groups = GroupRegistry(self.hub, self.timers, self._rng, groups or GroupsConfig())
         self.router = Router(self.hub, self.groups)
         self.groups.on_gone(self.router.forget_group)
         if store.pages is not None:

@@ -41,6 +41,7 @@ cdef class Hub:
     cdef readonly Py_ssize_t queue_memory_bytes     # of deliveries that wait in memory
     cdef public Py_ssize_t queue_memory_bytes_max
     cdef dict pageable                      # sessions of which something may be paged out, in order of waiting
+    cdef public object agenda               # what shared groups have yet to be told; an Agenda
     cdef public object audience             # the Audience, while somebody looks on; else None
     cdef public object message_audience     # the same, while somebody wants to know of single messages
     cdef public int watched                 # what they want to know of each; 0 while message_audience is None

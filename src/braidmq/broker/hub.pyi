@@ -3,6 +3,7 @@ from typing import Any
 
 from braidmq.broker.audience import Audience
 from braidmq.broker.paging import Pager
+from braidmq.broker.sharing.agenda import Agenda
 from braidmq.limits import Limits
 from braidmq.messages.message import Message
 from braidmq.store import Store
@@ -13,6 +14,7 @@ DROP_NAMES: tuple[str, ...]
 
 class Hub:
     now: float
+    agenda: Agenda | None
     audience: Audience | None
     message_audience: Audience | None
     watched: int

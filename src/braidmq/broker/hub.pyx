@@ -61,6 +61,8 @@ cdef class Hub:
 
         While the store is busy the turns gather, and are given to it together: so clients share its cost.
         """
+        if self.agenda is not None:
+            self.agenda.settle()
         if self.queue_memory_bytes > self.queue_memory_bytes_max:
             self.pager.relieve()
         if self.is_committing or not (self.held_outlets or self.waiters or self._has_noted()):

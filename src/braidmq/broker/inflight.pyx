@@ -7,10 +7,11 @@ slots at all. Cost: O(1) to find and remove, amortised O(1) to add. Rejected: a 
 boxes an int and hashes it three times per message.
 """
 
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from braidmq.broker.sharing.member cimport Delivery
 from braidmq.messages.message cimport Message
 
 cdef enum:
@@ -21,6 +22,7 @@ cdef enum:
 cdef inline void _drop_references(Slot* slot) noexcept:
     Py_DECREF(<object>slot.message)
     Py_DECREF(<object>slot.target)
+    Py_XDECREF(<PyObject*>slot.delivery)
 
 
 cdef class Inflight:
@@ -51,7 +53,8 @@ cdef class Inflight:
         self.capacity = capacity
         return 0
 
-    cdef int add(self, Message message, object target, int qos, bint retain, unsigned long long sequence) except -1:
+    cdef int add(self, Message message, object target, int qos, bint retain, unsigned long long sequence,
+                 Delivery delivery) except -1:
         """Give the delivery a packet id and return it. The caller keeps `count` below 65,535."""
         cdef Slot* slot
         cdef unsigned short packet_id = self.last_packet_id
@@ -73,9 +76,17 @@ cdef class Inflight:
         slot.packet_id = packet_id
         slot.stage = AWAITS_PUBACK if qos == 1 else AWAITS_PUBREC
         slot.retain = retain
+        self.note_delivery(slot, delivery)
         self.last_packet_id = packet_id
         self.count += 1
         return packet_id
+
+    cdef void note_delivery(self, Slot* slot, Delivery delivery) noexcept:
+        """What the shared groups of the session know it as; None: they don't."""
+        if delivery is not None:
+            Py_INCREF(delivery)
+            slot.delivery = <void*>delivery
+            delivery.packet_id = slot.packet_id
 
     cdef Slot* find(self, unsigned int packet_id) noexcept:
         cdef Slot* slot
@@ -113,7 +124,8 @@ cdef class Inflight:
         found.sort()
         return [packet_id for _, packet_id in found]
 
-    def restore(self, int packet_id, message, target, int stage, bint retain, unsigned long long sequence):
+    def restore(self, int packet_id, message, target, int stage, bint retain, unsigned long long sequence,
+                Delivery delivery=None):
         """Put back a delivery that was in flight before a restart, under the packet id it had."""
         cdef Slot* slot
         while self.capacity == 0 or self.slots[packet_id & (self.capacity - 1)].stage != FREE:
@@ -127,4 +139,5 @@ cdef class Inflight:
         slot.packet_id = packet_id
         slot.stage = stage
         slot.retain = retain
+        self.note_delivery(slot, delivery)
         self.count += 1

@@ -201,6 +201,8 @@ cdef class Lane(Outlet):
                 self.end_run()  # what came before a broken packet counts
         except ProtocolError as error:
             self.fail(error)
+        if self.session is not None and self.session.agenda is not None:
+            self.session.agenda.work_off()
         if self.filled is not None:
             outlet, self.filled = self.filled, None
             self.wait_for(outlet)

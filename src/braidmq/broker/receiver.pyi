@@ -1,5 +1,5 @@
 from braidmq.broker.outlet import Outlet
-from braidmq.broker.sharing.receiver import Group
+from braidmq.broker.sharing.receiver import GroupReceiver
 
 class Receiver: ...
 
@@ -18,7 +18,7 @@ class Target:
         qos: int,
         retain_as_published: bool = False,
         identifiers: bytes = b"",
-        group: Group | None = None,
+        group: GroupReceiver | None = None,
         spared: str | None = None,
         own: Target | None = None,
     ) -> None: ...
@@ -29,5 +29,5 @@ class Target:
     @property
     def identifiers(self) -> bytes: ...
     @property
-    def group(self) -> Group | None: ...
+    def group(self) -> GroupReceiver | None: ...
     def for_publisher(self, publisher: str | None) -> Target | None: ...

@@ -19,7 +19,7 @@ from braidmq.broker.delivery_numbers import numbers_record
 from braidmq.broker.receiver import Target
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session
-from braidmq.broker.sharing.receiver import Group
+from braidmq.broker.sharing.receiver import GroupReceiver
 from braidmq.errors import ProtocolError
 from braidmq.store.records import (
     AWAY,
@@ -148,9 +148,9 @@ def _restore_deliveries(broker: Broker, session: Session, saved: SavedSession) -
         packet_id = saved.sent.get(sequence)
         kept = None if sequence in saved.received else message
         if packet_id is not None:
-            session.restore_sent(packet_id, kept, target, qos, retain, sequence)
-            if target.group is not None:
-                target.group.restore_delivery(target, kept, sequence, qos)
+            shared = target.group
+            delivery = shared.restore_delivery(target, kept, sequence, qos) if shared is not None else None
+            session.restore_sent(packet_id, kept, target, qos, retain, sequence, delivery)
         elif message is not None and target.group is not None:  # as brokers before this version kept it
             broker.remember(session, SETTLED, sequence)
             target.group.take_in(message)
@@ -160,7 +160,7 @@ def _restore_deliveries(broker: Broker, session: Session, saved: SavedSession) -
     session.restore_inbound(set(saved.inbound))
 
 
-def _group(broker: Broker, name: GroupName | None) -> Group | None:
+def _group(broker: Broker, name: GroupName | None) -> GroupReceiver | None:
     """The shared group of that name; None also when it has no members any more."""
     if name is None:
         return None

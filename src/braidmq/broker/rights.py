@@ -62,5 +62,5 @@ def recheck(broker: "Broker", session: Session) -> None:
                     client_id=session.client_id, filter=filter, reason=ReasonCode.NOT_AUTHORIZED
                 )
                 broker.hub.audience.tell(revoked)
-    for group, sequence in session.forget(lambda topic: may_read(gate, session, topic)):
-        group.revoke(session, sequence)
+    for group, delivery in session.forget(lambda topic: may_read(gate, session, topic)):
+        group.revoke(delivery)

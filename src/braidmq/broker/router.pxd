@@ -19,7 +19,7 @@ cdef class Subscription:
 cdef class FilterEntry:
     cdef readonly bytes filter
     cdef readonly dict subscriptions         # Session -> Subscription
-    cdef readonly dict groups                # name -> Group, or None
+    cdef readonly dict groups                # name -> GroupReceiver, or None
     cdef long long revision                  # a new number after each change
 
 
@@ -36,7 +36,7 @@ cdef class Router:
     cdef object may_read                     # (session, topic) -> bool; None when everybody may read everything
     cdef Py_ssize_t cache_max
     cdef long long last_revision
-    cdef readonly object shared_groups       # a SharedGroups
+    cdef readonly object shared_groups       # a GroupRegistry
     cdef object listener                     # is told of filters that appear and vanish; None: nobody is
 
     cdef Fanout find(self, bytes topic)

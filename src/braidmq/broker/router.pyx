@@ -11,7 +11,7 @@ A listener is told when a filter gets its first ordinary subscription, and when 
 
 from weakref import WeakValueDictionary
 
-from braidmq.broker.sharing.receiver cimport Group
+from braidmq.broker.sharing.receiver cimport GroupReceiver
 from braidmq.broker.hub cimport DROP_QUEUE_FULL, Hub
 from braidmq.messages.message cimport Message
 from braidmq.broker.receiver cimport Outcome, Receiver, Target
@@ -99,7 +99,7 @@ cdef class Router:
     @property
     def shared_subscriptions(self):
         """How many subscriptions to shared groups there are."""
-        return sum([len(group.core.members) for group in self.shared_groups])
+        return sum([group.core.subscribed_count for group in self.shared_groups])
 
     # ---- subscriptions -------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ cdef class Router:
             entry.groups[subscription.group].leave(subscription.session)
         self._changed(entry)
 
-    def forget_group(self, Group group not None):
+    def forget_group(self, GroupReceiver group not None):
         """The group has no members, and nothing is under way in it."""
         cdef FilterEntry entry = self.trie.get(group.filter)
         del entry.groups[group.name]

@@ -5,7 +5,8 @@ from braidmq.messages.message cimport Message, numbered
 from braidmq.broker.outlet cimport Outlet
 from braidmq.broker.receiver cimport Outcome, Receiver, Run, Target
 from braidmq.store.encoding cimport Named
-from braidmq.broker.sharing.member cimport Member
+from braidmq.broker.sharing.agenda cimport Agenda
+from braidmq.broker.sharing.member cimport Delivery, Member
 
 
 cdef enum Overflow:
@@ -13,20 +14,6 @@ cdef enum Overflow:
     DROP_NEWEST
     DROP_OLDEST
     REFUSE
-
-
-cdef class Session
-
-
-cdef class Sharing(Receiver):
-    # What a session tells the shared group to which a delivery belongs, or which it is a member of.
-    cdef int member_came(self, Session session) except -1
-    cdef int member_went(self, Session session) except -1
-    cdef int member_has_room(self, Session session) except -1
-    cdef int acknowledged(self, Session session, unsigned long long sequence, unsigned int reason) except -1
-    cdef int received(self, Session session, unsigned long long sequence) except -1
-    cdef int completed(self, Session session, unsigned long long sequence) except -1
-    cdef int refused(self, Session session, unsigned long long sequence) except -1
 
 
 cdef class Session(Receiver):
@@ -49,7 +36,7 @@ cdef class Session(Receiver):
 
     # What it is in shared groups.
     cdef public Member member                # what is known of the client as a member; None: it is in no group
-    cdef readonly list groups                # the groups that know it as a member
+    cdef Agenda agenda                       # for what its groups have to know; None as long as it has no member
 
     # Held for the control plane.
     cdef public dict subscriptions           # filter -> Subscription
@@ -65,8 +52,9 @@ cdef class Session(Receiver):
     cdef int hand_out_qos0(self, Message message, Target target, bint retain, Outcome outcome) except -1
     cdef int forward_singly(self, Run run, Target target, Outcome outcome) except -1
     cdef int enqueue(self, Message message, Target target, int qos, bint retain, Outcome outcome) except -1
-    cdef bint send(self, Message message, Target target, int qos, bint retain, unsigned long long sequence) except -1
-    cdef bint send_shared(self, Message message, Target target, int qos, unsigned long long sequence) except -1
+    cdef bint send(self, Message message, Target target, int qos, bint retain, unsigned long long sequence,
+                   Delivery delivery=*) except -1
+    cdef bint send_shared(self, Message message, Target target, Delivery delivery) except -1
     cdef inline bytes extras(self, Target target, unsigned long long sequence):
         # The properties that a PUBLISH of this delivery has beside the message's own.
         if self.outlet.numbers_deliveries:
@@ -94,5 +82,5 @@ cdef class Session(Receiver):
     cdef int forget_waiting(self, Ring ring, object may_read) except -1
     cdef int give_up_queue(self) except -1
     cdef bint can_take(self) noexcept
-    cdef int offer_room(self, Receiver told) except -1
+    cdef int withdraw(self, Delivery delivery) except -1
     cdef int note_queued(self, Message message, Target target, int qos, bint retain, unsigned long long sequence) except -1

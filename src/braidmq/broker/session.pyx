@@ -6,7 +6,8 @@ the next ones. On a new connection everything in flight is sent again, in order,
 [MQTT-4.4.0-1].
 
 What belongs to a shared group waits in the group, never here: a group gives a session only what it can take at
-once, and is told what becomes of it. What else the session sends and gets acknowledged is told to its `member`.
+once, and what becomes of it is put on the groups' agenda. What else the session sends and gets acknowledged is told
+to its `member`.
 
 Retained messages for a new subscription are looked for at the client's pace, so that 100,000 of them cost neither
 memory nor a pause of the loop.
@@ -23,6 +24,10 @@ from braidmq.broker.inflight cimport AWAITS_PUBACK, AWAITS_PUBCOMP, AWAITS_PUBRE
 from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded, Outlet
 from braidmq.broker.receiver cimport Frames, Outcome, Receiver, Run, Target
+from braidmq.broker.sharing.agenda cimport (
+    ACKNOWLEDGED, COMPLETED, MEMBER_CAME, MEMBER_WENT, RECEIVED, UNSENDABLE,
+)
+from braidmq.broker.sharing.member cimport Delivery
 from braidmq.wire.scan cimport read_varint
 
 from braidmq.errors import ProtocolError
@@ -39,29 +44,9 @@ cdef enum:
 OVERFLOWS = ("drop_newest", "drop_oldest", "refuse")
 
 
-cdef class Sharing(Receiver):
-    """A shared group, as the sessions in it know it."""
-
-    cdef int member_came(self, Session session) except -1:
-        raise NotImplementedError
-
-    cdef int member_went(self, Session session) except -1:
-        raise NotImplementedError
-
-    cdef int member_has_room(self, Session session) except -1:
-        raise NotImplementedError
-
-    cdef int acknowledged(self, Session session, unsigned long long sequence, unsigned int reason) except -1:
-        raise NotImplementedError
-
-    cdef int received(self, Session session, unsigned long long sequence) except -1:
-        raise NotImplementedError
-
-    cdef int completed(self, Session session, unsigned long long sequence) except -1:
-        raise NotImplementedError
-
-    cdef int refused(self, Session session, unsigned long long sequence) except -1:
-        raise NotImplementedError
+cdef inline Delivery delivery_of(Slot* slot):
+    """What the session's groups know it as, or None."""
+    return <Delivery>slot.delivery if slot.delivery != NULL else None
 
 
 END = object()  # of an iterator
@@ -74,7 +59,6 @@ cdef class Session(Receiver):
         self.owner = owner
         self.inflight = Inflight()
         self.subscriptions = {}
-        self.groups = []
         self.expiry_s = 0.0
         self.window = PACKET_IDS_MAX
         self.overflow = hub.limits.overflow
@@ -95,8 +79,9 @@ cdef class Session(Receiver):
         if self.member is not None:
             self.member.connected(self.hub.now)
         self.pump()
-        for group in self.groups[:]:
-            (<Sharing>group).member_came(self)
+        if self.member is not None:
+            self.agenda.tell_of_member(MEMBER_CAME, self.member)
+            self.agenda.work_off()
 
     def detach(self):
         """The client is away. Retained messages not yet replayed are forgotten with the connection."""
@@ -104,8 +89,9 @@ cdef class Session(Receiver):
         self.resend = None
         self.replay = None
         self.outstanding = 0
-        for group in self.groups[:]:
-            (<Sharing>group).member_went(self)
+        if self.member is not None:
+            self.agenda.tell_of_member(MEMBER_WENT, self.member)
+            self.agenda.work_off()
         self.inflight.shrink()
         self.note_pageable()
 
@@ -250,16 +236,19 @@ cdef class Session(Receiver):
                                     target.identifiers, target.group)
         return 0
 
-    cdef bint send_shared(self, Message message, Target target, int qos, unsigned long long sequence) except -1:
+    cdef bint send_shared(self, Message message, Target target, Delivery delivery) except -1:
         """Send what a shared group has chosen this session for, while it `can_take`."""
         cdef bint retain = message.retain and target.retain_as_published
-        self.note_queued(message, target, qos, retain, sequence)
-        return self.send(message, target, qos, retain, sequence)
+        self.note_queued(message, target, delivery.qos, retain, delivery.token)
+        return self.send(message, target, delivery.qos, retain, delivery.token, delivery)
 
     cdef bint send(self, Message message, Target target, int qos, bint retain,
-                   unsigned long long sequence) except -1:
+                   unsigned long long sequence, Delivery delivery=None) except -1:
         """Give the delivery a packet id and write it; False if it was dropped as too old or too large."""
-        cdef int packet_id = self.inflight.add(message, target, qos, retain, sequence)
+        cdef int packet_id
+        if self.member is not None and delivery is None:
+            delivery = self.member.plain_delivery(sequence)
+        packet_id = self.inflight.add(message, target, qos, retain, sequence, delivery)
         if not self.outlet.publish(self.outlet.promises(), message, qos, retain, False, packet_id,
                                    self.extras(target, sequence)):
             self.inflight.remove(self.inflight.find(packet_id))
@@ -267,7 +256,7 @@ cdef class Session(Receiver):
             return False
         self.outstanding += 1
         if self.member is not None and target.group is None:
-            self.member.sent(self.hub.now, sequence)
+            self.member.sent(self.hub.now, delivery)
         if self.is_remembered:
             self.hub.journal.sent(self.client_id, &self.named, sequence, packet_id)
         return True
@@ -275,6 +264,7 @@ cdef class Session(Receiver):
     cdef int send_again(self, unsigned int packet_id) except -1:
         cdef Slot* slot = self.inflight.find(packet_id)
         cdef Target target
+        cdef Delivery delivery
         if slot == NULL:
             return 0
         self.outstanding += 1
@@ -286,12 +276,15 @@ cdef class Session(Receiver):
                                    self.extras(target, slot.sequence)):  # [MQTT-3.3.1-1] sent again, so DUP is set
             self.outstanding -= 1
             sequence = slot.sequence
+            delivery = delivery_of(slot)
             self.inflight.remove(slot)
             self.settle(sequence)
+            if delivery is None:
+                return 0
             if target.group is not None:
-                (<Sharing?>target.group).refused(self, sequence)
-            elif self.member is not None:
-                self.member.withdrawn(sequence)
+                self.agenda.tell_of_delivery(UNSENDABLE, target.group, delivery, 0)
+            else:
+                delivery.member.withdrawn(delivery)
         return 0
 
     cdef int pump_more(self) except -1:
@@ -365,16 +358,10 @@ cdef class Session(Receiver):
     def has_room_again(self):
         """The connection's output has drained."""
         self.pump()
-        self.offer_room(None)
-
-    cdef int offer_room(self, Receiver told) except -1:
-        """Tell the groups, in which something may wait, that this member has room; `told` knows it."""
-        if not self.groups or (len(self.groups) == 1 and self.groups[0] is told) or not self.can_take():
-            return 0
-        for group in self.groups[:]:
-            if group is not told:
-                (<Sharing>group).member_has_room(self)
-        return 0
+        if self.member is not None:
+            if self.can_take():
+                self.agenda.tell_of_room(self.member)
+            self.agenda.work_off()
 
     # ---- the client answers --------------------------------------------------------------------------
     # An answer of the wrong kind is a protocol error [MQTT-4.13.1-1]: its delivery would never be finished. An id
@@ -388,6 +375,7 @@ cdef class Session(Receiver):
     cdef int finish(self, Slot* slot, unsigned int reason) except -1:
         cdef unsigned long long sequence = slot.sequence
         cdef Target target = <Target>slot.target
+        cdef Delivery delivery = delivery_of(slot)
         cdef bint was_received = slot.stage == AWAITS_PUBCOMP
         if reason >= 0x80 and not was_received:
             # [MQTT-4.8.2-6] nobody else gets it either
@@ -397,14 +385,15 @@ cdef class Session(Receiver):
             self.outstanding -= 1
         self.settle(sequence)
         self.pump()
-        if target.group is not None:
-            if was_received:
-                (<Sharing?>target.group).completed(self, sequence)
-            else:
-                (<Sharing?>target.group).acknowledged(self, sequence, reason)
-        elif self.member is not None and not was_received:
-            self.member.acked(self.hub.now, sequence)
-        return self.offer_room(target.group)
+        if self.member is None:
+            return 0
+        if delivery is not None and target.group is not None:
+            self.agenda.tell_of_delivery(COMPLETED if was_received else ACKNOWLEDGED, target.group, delivery, reason)
+        elif delivery is not None and not was_received:
+            self.member.acked(self.hub.now, delivery)
+        if self.can_take():
+            self.agenda.tell_of_room(self.member)
+        return 0
 
     cdef int puback(self, unsigned int packet_id, unsigned int reason) except -1:
         cdef Slot* slot = self.inflight.find(packet_id)
@@ -417,6 +406,7 @@ cdef class Session(Receiver):
     cdef int pubrec(self, unsigned int packet_id, unsigned int reason) except -1:
         cdef Slot* slot = self.inflight.find(packet_id)
         cdef Target target
+        cdef Delivery delivery
         cdef unsigned long long sequence
         if slot == NULL:
             if reason < 0x80:
@@ -432,10 +422,11 @@ cdef class Session(Receiver):
             self.inflight.received(slot)
             if self.is_remembered:
                 self.hub.journal.received(self.client_id, &self.named, sequence)
-            if target.group is not None:
-                (<Sharing?>target.group).received(self, sequence)
-            elif self.member is not None:
-                self.member.acked(self.hub.now, sequence)
+            delivery = delivery_of(slot)
+            if delivery is not None and target.group is not None:
+                self.agenda.tell_of_delivery(RECEIVED, target.group, delivery, 0)
+            elif delivery is not None:
+                delivery.member.acked(self.hub.now, delivery)
         return 0
 
     cdef int pubcomp(self, unsigned int packet_id) except -1:
@@ -493,10 +484,10 @@ cdef class Session(Receiver):
         self.last_sequence = max(self.last_sequence, last)
 
     def restore_sent(self, int packet_id, Message message, Target target not None, int qos, bint retain,
-                     unsigned long long sequence):
+                     unsigned long long sequence, Delivery delivery=None):
         """Put back a delivery under its packet id; one whose message is None was received by the client."""
         cdef int stage = AWAITS_PUBCOMP if message is None else AWAITS_PUBACK if qos == 1 else AWAITS_PUBREC
-        self.inflight.restore(packet_id, message, target, stage, retain, sequence)
+        self.inflight.restore(packet_id, message, target, stage, retain, sequence, delivery)
         self.last_sequence = max(self.last_sequence, sequence)
 
     def restore_numbers(self, unsigned long long identity, unsigned long long last_sequence, int last_packet_id):
@@ -519,6 +510,11 @@ cdef class Session(Receiver):
                           1 if slot.stage == AWAITS_PUBACK else 2, slot.retain != 0, slot.sequence))
         return found
 
+    def shared_deliveries(self, Receiver group not None):
+        """What is under way of a shared group, in order (for tests)."""
+        return [delivery_of(self.inflight.find(packet_id)) for packet_id, _, target, _, _, _ in self.in_flight()
+                if target.group is group]
+
     def under_way(self, unsigned int packet_id):
         """What was sent under an id and isn't finished: (qos, message or None once received); or None."""
         cdef Slot* slot = self.inflight.find(packet_id)
@@ -529,7 +525,7 @@ cdef class Session(Receiver):
     # ---- rights --------------------------------------------------------------------------------------
 
     def forget(self, may_read):
-        """Drop what waits and `may_read(topic)` denies; (group, sequence) of what belongs to shared groups.
+        """Drop what waits and `may_read(topic)` denies; (group, delivery) of what belongs to shared groups.
 
         What is under way to a client that is here has reached it; for one that is away it waits, too. What
         waits on disk is asked about when it is read.
@@ -547,7 +543,7 @@ cdef class Session(Receiver):
                 continue
             sequence, target = slot.sequence, <Target>slot.target
             if target.group is not None:
-                movable.append((target.group, sequence))
+                movable.append((target.group, delivery_of(slot)))
             else:
                 self.hub.drop_message(DROP_NOT_AUTHORIZED, <object>slot.message, self.client_id)
             self.inflight.remove(slot)
@@ -585,15 +581,16 @@ cdef class Session(Receiver):
         for delivery in self.queue or ():
             self.hub.drop_message(DROP_SESSION_ENDED, delivery.message, self.client_id)
         self.give_up_queue()
+        if self.member is not None:
+            self.member.forget_all()
 
-    def withdraw(self, set sequences not None):
-        """Forget deliveries that a shared group gives to another member. The client is away."""
-        cdef Slot* slot
-        for packet_id in self.inflight.in_order():
-            slot = self.inflight.find(packet_id)
-            if slot.sequence in sequences:
-                self.settle(slot.sequence)
-                self.inflight.remove(slot)
+    cdef int withdraw(self, Delivery delivery) except -1:
+        """Forget a delivery that a shared group gives to another member. The client is away."""
+        cdef Slot* slot = self.inflight.find(delivery.packet_id)
+        if slot != NULL and delivery_of(slot) is delivery:
+            self.settle(slot.sequence)
+            self.inflight.remove(slot)
+        return 0
 
     cdef int give_up_queue(self) except -1:
         if self.queue is None:
@@ -608,6 +605,11 @@ cdef class Session(Receiver):
         self.queue = None
         self.queue_bytes = 0
         return 0
+
+    @property
+    def groups(self):
+        """The shared groups that know it as a member."""
+        return list(self.member.groups) if self.member is not None else []
 
     @property
     def is_connected(self):

@@ -17,11 +17,10 @@ from braidmq.broker.sharing.effects import (
     DropMessage,
     Effect,
     KeepMessage,
-    SendMessage,
     WithdrawMessage,
 )
 from braidmq.broker.sharing.group import SharedGroup
-from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.member import Delivery, Member
 from braidmq.broker.sharing.policies import make_policy
 from braidmq.broker.sharing.settings import GroupSettings
 from braidmq.wire.status import StatusReport
@@ -62,6 +61,7 @@ class Session:
         self.qos: int | None = None  # of its subscription; None: not subscribed
         self.unacked: dict[int, tuple[Message, int]] = {}  # token -> message, QoS
         self.received: dict[int, Message] = {}  # between PUBREC and PUBCOMP
+        self.given: dict[int, Delivery] = {}  # token -> whatever it was ever sent
 
 
 class World:
@@ -102,11 +102,11 @@ class World:
         if not reason:
             message.where = Where.DONE
         if qos == 1:
-            self.carry_out(self.group.acknowledged(session.member, token, self.now, reason))
+            self.carry_out(self.group.acknowledged(session.given[token], self.now, reason))
         else:
             if not reason:
                 session.received[token] = message
-            self.carry_out(self.group.received(session.member, token, self.now, reason))
+            self.carry_out(self.group.received(session.given[token], self.now, reason))
         assert (message.where is Where.DROPPED) == (reason >= 0x80)
 
     def complete(self, number: int) -> None:
@@ -114,24 +114,25 @@ class World:
         if picked is not None:
             session, token = picked
             del session.received[token]
-            self.carry_out(self.group.completed(session.member, token, self.now))
+            self.carry_out(self.group.completed(session.given[token], self.now))
 
     def refuse_to_send(self, number: int) -> None:
         picked = pick(number, self.open_deliveries())
         if picked is not None:
             session, token, _ = picked
             session.unacked.pop(token)
-            self.carry_out(self.group.refused(session.member, token, self.now))
+            self.carry_out(self.group.refused(session.given[token], self.now))
 
     def acknowledge_again(self, number: int, token: int) -> None:
         """Acknowledgements that nobody waits for, among them a second PUBREC."""
         session = pick(number, self.online())
         if session is None or token in session.unacked:
             return
-        for strange in [token, *session.received]:
-            assert self.group.acknowledged(session.member, strange, self.now) == []
-            assert self.group.received(session.member, strange, self.now) == []
-            assert self.group.received(session.member, strange, self.now, REFUSAL) == []
+        for known in [token, *session.received]:
+            if known in session.given:
+                assert self.group.acknowledged(session.given[known], self.now) == []
+                assert self.group.received(session.given[known], self.now) == []
+                assert self.group.received(session.given[known], self.now, REFUSAL) == []
 
     def report(self, number: int, queue: int, processing_s: float) -> None:
         session = pick(number, self.online())
@@ -172,7 +173,7 @@ class World:
             effects = self.group.disconnected(session.member, self.now)
             for effect in effects:
                 if isinstance(effect, WithdrawMessage):
-                    session.unacked[effect.token][0].where = Where.RETURNED
+                    session.unacked[effect.delivery.token][0].where = Where.RETURNED
             self.carry_out(effects)
 
     def reconnect(self, number: int) -> None:
@@ -212,7 +213,7 @@ class World:
     def carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case SendMessage():
+                case Delivery():
                     self.send(effect)
                 case KeepMessage():
                     message = effect.message
@@ -223,10 +224,11 @@ class World:
                     assert effect.message.where not in {Where.DONE, Where.DROPPED}
                     effect.message.where = Where.DROPPED
                 case WithdrawMessage():
-                    _, qos = self.sessions[effect.member].unacked.pop(effect.token)
+                    delivery = effect.delivery
+                    _, qos = self.sessions[delivery.member].unacked.pop(delivery.token)
                     assert qos == 1, "only QoS 1 may move"
 
-    def send(self, effect: SendMessage) -> None:
+    def send(self, effect: Delivery) -> None:
         message, session = effect.message, self.sessions[effect.member]
         assert message.where in {Where.NEW, Where.WAITING, Where.RETURNED}, "it is elsewhere or done with"
         assert session.is_online, "an offline member gets nothing"
@@ -242,6 +244,7 @@ class World:
             assert effect.token not in session.unacked
             assert effect.token not in session.received
             session.unacked[effect.token] = (message, effect.qos)
+            session.given[effect.token] = effect
             message.where = Where.WITH_MEMBER
             assert len(session.unacked) + len(session.received) <= session.member.receive_max
 
@@ -263,7 +266,7 @@ class World:
         assert not [m for m in self.messages if m.where in {Where.NEW, Where.RETURNED}], "lost"
         for session in self.sessions.values():
             open_tokens = sorted([*session.unacked, *session.received])
-            assert sorted(self.group.inflight(session.member)) == open_tokens
+            assert sorted(delivery.token for delivery in self.group.deliveries(session.member)) == open_tokens
             assert session.member.inflight == len(session.unacked)
             assert session.member.releasing == len(session.received)
         held = [message for s in self.sessions.values() for message, _ in s.unacked.values()]

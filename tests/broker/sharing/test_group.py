@@ -15,11 +15,10 @@ from braidmq.broker.sharing.effects import (
     DropMessage,
     Effect,
     KeepMessage,
-    SendMessage,
     WithdrawMessage,
 )
 from braidmq.broker.sharing.group import SharedGroup
-from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.member import Delivery, Member
 from braidmq.broker.sharing.policies import POLICIES, make_policy
 from braidmq.broker.sharing.settings import GroupSettings
 from braidmq.wire.status import StatusReport
@@ -43,15 +42,23 @@ def publish(
 
 
 def sent(effects: list[Effect]) -> list[tuple[str, str]]:
-    return [(effect.member.name, effect.message) for effect in effects if isinstance(effect, SendMessage)]
+    return [(effect.member.name, effect.message) for effect in effects if isinstance(effect, Delivery)]
 
 
 def dropped(effects: list[Effect]) -> list[tuple[str, str]]:
     return [(effect.message, effect.reason) for effect in effects if isinstance(effect, DropMessage)]
 
 
-def token_of(effects: list[Effect], message: str) -> int:
-    return next(e.token for e in effects if isinstance(e, SendMessage) and e.message == message)
+def delivery_of(effects: list[Effect], message: str) -> Delivery:
+    return next(e for e in effects if isinstance(e, Delivery) and e.message == message)
+
+
+def delivery(group: SharedGroup, member: Member, token: int) -> Delivery:
+    return next(delivery for delivery in group.deliveries(member) if delivery.token == token)
+
+
+def tokens(group: SharedGroup, member: Member) -> list[int]:
+    return [delivery.token for delivery in group.deliveries(member)]
 
 
 # -- waiting ---------------------------------------------------------------------------------------------
@@ -64,8 +71,8 @@ def test_a_message_waits_in_the_group_while_nobody_has_room_and_goes_to_who_is_f
     [kept] = publish(group, "late")
     assert isinstance(kept, KeepMessage)
     assert [entry.message for entry in group.queue] == ["late"]
-    token = token_of(effects, next(message for name, message in sent(effects) if name == "b"))
-    assert sent(group.acknowledged(second, token, 2.0)) == [("b", "late")]
+    given = delivery_of(effects, next(message for name, message in sent(effects) if name == "b"))
+    assert sent(group.acknowledged(given, 2.0)) == [("b", "late")]
     assert first.inflight == second.inflight == 2
 
 
@@ -99,7 +106,7 @@ def test_a_qos_0_subscriber_gets_qos_0_which_needs_no_room() -> None:
     group.subscribed(member, 0.0, qos=0)
     for index in range(3):
         [effect] = publish(group, f"m{index}", qos=2)
-        assert isinstance(effect, SendMessage)
+        assert isinstance(effect, Delivery)
         assert (effect.qos, effect.token) == (0, 0)
     assert member.inflight == 0
 
@@ -130,8 +137,8 @@ def test_overflow_can_push_to_who_is_expected_to_be_done_first() -> None:
         member.acks_when_processed = True
     effects = [effect for index in range(2) for effect in publish(group, f"warm{index}")]
     for effect in effects:
-        assert isinstance(effect, SendMessage)
-        group.acknowledged(effect.member, effect.token, 1.05)
+        assert isinstance(effect, Delivery)
+        group.acknowledged(effect, 1.05)
     more = [effect for index in range(40) for effect in publish(group, f"m{index}", 1.1)]
     assert dropped(more) == []
     assert len(sent(more)) == 37
@@ -144,7 +151,7 @@ def test_messages_expire_while_they_wait() -> None:
     publish(group, "short", expires_at_s=2.0)
     publish(group, "long", expires_at_s=9.0)
     publish(group, "short too", expires_at_s=3.0)
-    effects = group.acknowledged(first, group.inflight(first)[0], 2.5)
+    effects = group.acknowledged(group.deliveries(first)[0], 2.5)
     assert (dropped(effects), sent(effects)) == ([("short", DROP_EXPIRED)], [("a", "long")])
     assert dropped(group.swept(3.5)) == [("short too", DROP_EXPIRED)]
     assert dropped(publish(group, "dead", 5.0, expires_at_s=4.0)) == [("dead", DROP_EXPIRED)]
@@ -155,9 +162,9 @@ def test_time_alone_can_free_a_message_and_the_group_says_when() -> None:
     group, (quick, slow) = group_of("adaptive", receive_max=100)
     for member, work_s in ((quick, 0.01), (slow, 0.5)):
         member.acks_when_processed = True
-        token = member.take_token()
-        member.sent(0.0, token)
-        member.acked(work_s, token)
+        done = Delivery(member)
+        member.sent(0.0, done)
+        member.acked(work_s, done)
     for index in range(3):
         publish(group, f"m{index}")
     now = 1.0
@@ -202,7 +209,7 @@ def test_a_disconnected_session_keeps_its_qos_1_messages_until_it_ends() -> None
     assert group.disconnected(first, 2.0) == []
     first.connected(3.0)
     assert group.reconnected(first, 3.0) == []  # the session sends it again
-    assert (group.inflight(first), first.inflight, first.sent_total) == ([1], 1, 1)
+    assert (tokens(group, first), first.inflight, first.sent_total) == ([1], 1, 1)
     group.disconnected(first, 4.0)
     assert sent(group.ended(first, 5.0)) == [("b", "m0")]
     assert second.inflight == 1
@@ -213,11 +220,12 @@ def test_they_can_be_configured_to_move_at_the_disconnect() -> None:
     publish(group, "m0")
     publish(group, "m1")
     publish(group, "m2", qos=2)
+    lost = delivery(group, first, 1)
     effects = group.disconnected(first, 2.0)
-    assert [effect.token for effect in effects if isinstance(effect, WithdrawMessage)] == [1]
+    assert [effect.delivery.token for effect in effects if isinstance(effect, WithdrawMessage)] == [1]
     assert sent(effects) == [("b", "m0")]
-    assert group.inflight(first) == [2]  # QoS 2 stays
-    assert group.acknowledged(first, 1, 3.0) == []  # a late PUBACK of what is no longer its
+    assert tokens(group, first) == [2]  # QoS 2 stays
+    assert group.acknowledged(lost, 3.0) == []  # a late PUBACK of what is no longer its
 
 
 def test_a_qos_2_delivery_that_was_begun_never_moves() -> None:
@@ -225,9 +233,9 @@ def test_a_qos_2_delivery_that_was_begun_never_moves() -> None:
     publish(group, "begun", qos=2)
     publish(group, "other", qos=2)
     publish(group, "received", qos=2)
-    assert group.received(first, 2, 1.5) == []
+    assert group.received(delivery(group, first, 2), 1.5) == []
     group.disconnected(first, 2.0)
-    assert group.inflight(first) == [1, 2]  # [MQTT-4.8.2-4]
+    assert tokens(group, first) == [1, 2]  # [MQTT-4.8.2-4]
     effects = group.ended(first, 3.0)
     assert sent(effects) == []  # [MQTT-4.8.2-5]
     assert dropped(effects) == [("begun", DROP_SESSION_ENDED)]
@@ -237,8 +245,9 @@ def test_a_negative_acknowledgement_discards() -> None:
     group, (first, second) = group_of("round_robin")
     publish(group, "m0")
     publish(group, "m1", qos=2)
-    assert dropped(group.acknowledged(first, 1, 2.0, 0x87)) == [("m0", DROP_REJECTED)]  # [MQTT-4.8.2-6]
-    assert dropped(group.received(second, 1, 2.0, 0x83)) == [("m1", DROP_REJECTED)]
+    to_first, to_second = delivery(group, first, 1), delivery(group, second, 1)
+    assert dropped(group.acknowledged(to_first, 2.0, 0x87)) == [("m0", DROP_REJECTED)]  # [MQTT-4.8.2-6]
+    assert dropped(group.received(to_second, 2.0, 0x83)) == [("m1", DROP_REJECTED)]
     assert (first.inflight, second.inflight, second.releasing) == (0, 0, 0)
 
 
@@ -246,9 +255,9 @@ def test_unsubscribing_lets_what_was_begun_be_finished() -> None:
     group, (first, second) = group_of("round_robin", receive_max=10)
     publish(group, "m0")
     assert group.unsubscribed(first, 2.0) == []  # [MQTT-3.10.4-3]
-    assert group.inflight(first) == [1]
+    assert tokens(group, first) == [1]
     assert sent(publish(group, "m1") + publish(group, "m2")) == [("b", "m1"), ("b", "m2")]
-    group.acknowledged(first, 1, 3.0)
+    group.acknowledged(delivery(group, first, 1), 3.0)
     assert group.place(first) is None
     assert group.members == [second]
 
@@ -261,7 +270,7 @@ def test_the_last_one_to_go_takes_the_backlog_with_it() -> None:
     assert dropped(group.unsubscribed(second, 2.0)) == [("m2", DROP_GROUP_GONE), ("m3", DROP_GROUP_GONE)]
     assert not group.is_gone
     assert dropped(group.ended(first, 3.0)) == [("m0", DROP_GROUP_GONE)]
-    group.acknowledged(second, 1, 3.0)
+    group.acknowledged(delivery(group, second, 1), 3.0)
     assert group.is_gone
 
 
@@ -269,7 +278,7 @@ def test_what_can_not_be_sent_is_dropped_and_makes_room() -> None:
     group, [member] = group_of("round_robin", names="a", receive_max=1)
     publish(group, "huge")
     publish(group, "small")
-    effects = group.refused(member, 1, 2.0)
+    effects = group.refused(delivery(group, member, 1), 2.0)
     assert (dropped(effects), sent(effects)) == ([("huge", DROP_NOT_SENDABLE)], [("a", "small")])
 
 
@@ -282,7 +291,7 @@ def test_deliveries_that_were_under_way_at_a_restart_are_taken_up() -> None:
     group.restored(member, "m1", 42, 0.0, 2, "p", "t", 10, is_received=True)
     assert (member.inflight, member.releasing, member.take_token()) == (1, 1, 43)
     group.check()
-    group.completed(member, 42, 1.0)
+    group.completed(delivery(group, member, 42), 1.0)
     group.ended(member, 2.0)
     assert sent(group.reconnected(other, 3.0)) == [("b", "m0")]
 
@@ -295,13 +304,13 @@ def test_a_key_that_moves_waits_until_its_old_member_has_acknowledged(policy: st
     group, (first, second) = group_of(policy, receive_max=100)
     key = {"publisher": "k0", "topic": "k0"}
     [effect] = publish(group, "m0", **key)  # type: ignore[arg-type]
-    assert isinstance(effect, SendMessage)
+    assert isinstance(effect, Delivery)
     old, new = effect.member, second if effect.member is first else first
     group.unsubscribed(old, 1.5)  # the key goes to the other one, while m0 is still to be acknowledged
     assert [type(e) for e in publish(group, "m1", **key)] == [KeepMessage]  # type: ignore[arg-type]
     other = next(f"k{i}" for i in range(1, 99) if group.policy.owner(f"k{i}", f"k{i}") is new)
     assert sent(publish(group, "other", publisher=other, topic=other)) == [(new.name, "other")]
-    assert sent(group.acknowledged(old, effect.token, 2.0)) == [(new.name, "m1")]
+    assert sent(group.acknowledged(effect, 2.0)) == [(new.name, "m1")]
 
 
 def test_a_member_without_room_holds_up_its_own_keys_only() -> None:
@@ -313,7 +322,7 @@ def test_a_member_without_room_holds_up_its_own_keys_only() -> None:
         publish(group, f"to a {topic}", topic=topic)
     assert len(group.queue) == 4
     assert sent(publish(group, "to b", topic=free[0])) == [("b", "to b")]
-    assert sent(group.acknowledged(first, 1, 2.0)) == [("a", f"to a {busy[1]}")]
+    assert sent(group.acknowledged(delivery(group, first, 1), 2.0)) == [("a", f"to a {busy[1]}")]
 
 
 def test_a_lost_connection_gives_the_keys_to_another_member_in_order() -> None:
@@ -324,9 +333,9 @@ def test_a_lost_connection_gives_the_keys_to_another_member_in_order() -> None:
     for index in range(4):
         publish(group, f"m{index}")
     effects = group.disconnected(owner, 2.0)
-    assert [effect.token for effect in effects if isinstance(effect, WithdrawMessage)] == [1, 2]
+    assert [effect.delivery.token for effect in effects if isinstance(effect, WithdrawMessage)] == [1, 2]
     assert sent(effects) == [(other.name, "m0"), (other.name, "m1")]
-    assert sent(group.acknowledged(other, 1, 3.0)) == [(other.name, "m2")]
+    assert sent(group.acknowledged(delivery(group, other, 1), 3.0)) == [(other.name, "m2")]
 
 
 # -- the rest --------------------------------------------------------------------------------------------
@@ -352,8 +361,8 @@ def test_a_policy_can_be_changed_at_any_time(old: str, new: str) -> None:
         now += 0.05
         assert now < 9, "messages are stuck"
         for member in members:
-            for token in group.inflight(member)[:1]:
-                effects += group.acknowledged(member, token, now)
+            for oldest in group.deliveries(member)[:1]:
+                effects += group.acknowledged(oldest, now)
     assert sorted(message for _, message in sent(effects)) == sorted(f"m{index}" for index in range(12))
 
 
@@ -364,7 +373,7 @@ def test_the_fast_lane_does_what_the_group_does(name: str) -> None:
     for index in range(50):
         now, publisher, topic = 1.0 + index / 100, f"p{index % 5}", f"t{index % 7}"
         [effect] = slow.published(index, now, 0, publisher, topic, 10)
-        assert isinstance(effect, SendMessage)
+        assert isinstance(effect, Delivery)
         assert fast.has_fast_lane
         member = fast.policy.choose(now, publisher, topic)
         assert member is not None
@@ -383,5 +392,5 @@ def test_a_broker_can_number_deliveries_itself() -> None:
     group = SharedGroup(make_policy("round_robin", Random(1)))
     member = Numbered("a", 0.0)
     group.subscribed(member, 0.0)
-    assert [token_of(publish(group, message), message) for message in ("m0", "m1")] == [500, 501]
-    assert group.inflight(member) == [500, 501]
+    assert [delivery_of(publish(group, message), message).token for message in ("m0", "m1")] == [500, 501]
+    assert tokens(group, member) == [500, 501]

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.member import Delivery, Member
 from braidmq.broker.sharing.policies import DEFAULT_POLICY, POLICIES, Policy, make_policy, migrate
 from braidmq.errors import ConfigError
 
@@ -18,11 +18,19 @@ def seated(name: str, count: int, **options: object) -> tuple[Policy, list[Membe
     return policy, members
 
 
-def give(policy: Policy, now: float, publisher: str = "p", topic: str = "t", token: int = 0) -> Member:
+def give(policy: Policy, now: float, publisher: str = "p", topic: str = "t") -> Member:
     member = policy.choose(now, publisher, topic, 1)
     assert member is not None
-    policy.sent(member, now, token)
+    policy.sent(member, now)
     return member
+
+
+def send(policy: Policy, now: float) -> Delivery:
+    member = policy.choose(now, "p", "t", 1)
+    assert member is not None
+    delivery = Delivery(member)
+    policy.sent(member, now, delivery)
+    return delivery
 
 
 def shares(policy: Policy, messages: int, spacing_s: float = 0.001) -> Counter[str]:
@@ -57,7 +65,7 @@ def test_no_member_gets_more_than_its_receive_maximum(name: str) -> None:
     for index in range(200):
         chosen = policy.choose(1.0 + index / 1000, f"p{index}", f"t{index}", 1)
         if chosen is not None:
-            policy.sent(chosen, 1.0 + index / 1000, chosen.take_token())
+            policy.sent(chosen, 1.0 + index / 1000, Delivery(chosen))
     assert [member.inflight for member in members] == [4, 4, 4]
     assert policy.choose(2.0, "p", "t", 1) is None
     assert policy.choose(2.0, "p", "t", 0) is not None  # QoS 0 needs no acknowledgement
@@ -67,17 +75,16 @@ def test_no_member_gets_more_than_its_receive_maximum(name: str) -> None:
 def test_an_acknowledgement_makes_room(name: str) -> None:
     policy, members = seated(name, 1)
     members[0].receive_max = 1
-    policy.sent(members[0], 1.0, 7)
+    delivery = send(policy, 1.0)
     assert policy.choose(1.1, "p", "t", 1) is None
-    assert policy.acked(members[0], 1.2, 7)
+    assert policy.acked(members[0], 1.2, delivery)
     assert policy.choose(1.3, "p", "t", 1) is members[0]
 
 
 def test_qos_2_keeps_its_room_until_it_is_completed() -> None:
     policy, members = seated("least_inflight", 1)
     members[0].receive_max = 1
-    policy.sent(members[0], 1.0, 7)
-    assert members[0].received(1.1, 7)
+    assert members[0].received(1.1, send(policy, 1.0))
     assert (members[0].inflight, policy.choose(1.2, "p", "t", 2)) == (0, None)
     members[0].completed()
     assert policy.choose(1.3, "p", "t", 2) is members[0]
@@ -108,12 +115,11 @@ def test_choosing_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_change_of_policy_keeps_members_and_what_is_in_flight(name: str) -> None:
     old, members = seated("least_inflight", 3)
-    for index in range(6):
-        give(old, 1.0 + index / 10, token=100 + index)
+    deliveries = [send(old, 1.0 + index / 10) for index in range(6)]
     new = migrate(old, name, Random(1), 2.0)
     assert new.members == members
     assert [member.inflight for member in new.members] == [2, 2, 2]
-    assert all(new.acked(member, 3.0, token) for member, token in zip(members, (100, 101, 102), strict=True))
+    assert all(new.acked(delivery.member, 3.0, delivery) for delivery in deliveries)
 
 
 def test_the_default_is_one_of_them() -> None:
@@ -273,20 +279,20 @@ def test_a_capacity_that_is_used_up_comes_back_with_time() -> None:
 
 def test_least_inflight_prefers_who_has_least_to_acknowledge() -> None:
     policy, members = seated("least_inflight", 3)
-    for index in range(6):
-        give(policy, 1.0, token=members[index % 3].take_token() + index)
+    for _ in range(6):
+        send(policy, 1.0)
     busy, free, _ = members
-    for token in range(1000, 1003):
-        policy.sent(busy, 2.0, token)
+    for _ in range(3):
+        policy.sent(busy, 2.0, Delivery(busy))
     assert free.inflight == 2
-    assert "member-0" not in {give(policy, 3.0 + index, token=2000 + index).name for index in range(4)}
+    assert "member-0" not in {send(policy, 3.0 + index).member.name for index in range(4)}
 
 
 def test_least_inflight_is_round_robin_when_acknowledgements_tell_nothing() -> None:
     policy, _ = seated("least_inflight", 3)
     order = []
     for index in range(9):
-        member = give(policy, 1.0 + index, token=index + 1)
-        policy.acked(member, 1.001 + index, index + 1)
-        order.append(member.name[-1])
+        delivery = send(policy, 1.0 + index)
+        policy.acked(delivery.member, 1.001 + index, delivery)
+        order.append(delivery.member.name[-1])
     assert order == list("012012012")

@@ -1,11 +1,27 @@
 """Shared groups: of all members of `$share/NAME/FILTER`, one gets each message.
 
-    member          what is known of one session that is in groups
-    policies        who of a group gets a message
-    group           SharedGroup: messages from publication to acknowledgement, with
-                    queue, holders, readers, effects and settings
-    receiver        a SharedGroup in the running broker: its sessions, and what a store has to know
-    registry        all groups of a broker, made as they are configured
+The way of a message. The router finds a `GroupReceiver` among the receivers of a topic, and gives it the
+message. It asks its `SharedGroup`, which is pure: events in, effects out. The group asks its `Policy` who
+gets it; the answer is a `Delivery` to be sent, or that the message waits. The receiver carries the effects
+out: a `Member` sends what it was given, and the store is told what waits. The acknowledgement is noted on the
+`Agenda` by the session, and worked off when the session is done: the group hears of it, and gives the member
+more.
+
+    group           SharedGroup: what waits, what is with whom, and what becomes of it
+    queue           what waits, in lanes
+    holders         who has messages of which key; for policies that keep an order
+    readers         who may not read what
+    effects         what a group asks for
+    settings        how a group deals with what it can't deliver at once
+    member          Member: what is measured of it, how it is asked for room and sends; Place: what it is in
+                    one group; Delivery: the one record of a message that is with a member
+    policies/       who of a group gets a message
+    receiver        GroupReceiver: a SharedGroup in the running broker; SessionMember: a session as a member
+    agenda          Agenda: what sessions have to tell groups
+    registry        GroupRegistry: all groups of a broker, made as they are configured
     status_reports  what clients say of themselves as members
-    state           what is known of a group, as values
+    state           what is known of a group, as values for operators
+
+The simulator (`sim/balance`) runs the same SharedGroup with members of its own. A member on another node is
+to be another kind of Member, and a group that another node owns another SharedReceiver.
 """

@@ -1,6 +1,6 @@
 from typing import Any, Final
 
-from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.member import Delivery
 from braidmq.broker.sharing.queue import Entry
 
 DROP_EXPIRED: Final[str]
@@ -12,18 +12,6 @@ DROP_SESSION_ENDED: Final[str]
 DROP_GROUP_GONE: Final[str]
 DROP_NO_READER: Final[str]
 DROP_REASONS: Final[tuple[str, ...]]
-
-class SendMessage:
-    @property
-    def member(self) -> Member: ...
-    @property
-    def message(self) -> Any: ...
-    @property
-    def entry(self) -> Entry: ...
-    @property
-    def qos(self) -> int: ...
-    @property
-    def token(self) -> int: ...
 
 class KeepMessage:
     @property
@@ -41,8 +29,6 @@ class DropMessage:
 
 class WithdrawMessage:
     @property
-    def member(self) -> Member: ...
-    @property
-    def token(self) -> int: ...
+    def delivery(self) -> Delivery: ...
 
-Effect = SendMessage | KeepMessage | DropMessage | WithdrawMessage
+Effect = Delivery | KeepMessage | DropMessage | WithdrawMessage

@@ -1,9 +1,10 @@
 """What a shared group asks its caller to do, and the reasons for which it gives a message up.
 
-    SendMessage        write the PUBLISH to the member, and remember (member, token) for its acknowledgements
+    Delivery           send it: `member.send(delivery, ...)`, and tell its acknowledgements. It stands for itself, since
+                       it is made anyway
     KeepMessage        it waits in the group now: keep it as durably as the publisher was promised
     DropMessage        it is gone; the reason is to be counted. Nothing is dropped without one
-    WithdrawMessage    the session must forget this delivery; another member gets it
+    WithdrawMessage    the member must forget this delivery, by `member.withdraw(delivery)`; another one gets it
 """
 
 DROP_EXPIRED = "expired"
@@ -16,15 +17,6 @@ DROP_GROUP_GONE = "group gone"
 DROP_NO_READER = "nobody may read it"
 DROP_REASONS = (DROP_EXPIRED, DROP_QUEUE_FULL, DROP_NOBODY_ONLINE, DROP_REJECTED, DROP_NOT_SENDABLE,
                 DROP_SESSION_ENDED, DROP_GROUP_GONE, DROP_NO_READER)
-
-
-cdef class SendMessage:
-    @property
-    def message(self):
-        return self.entry.message
-
-    def __repr__(self):
-        return f"SendMessage({self.member.name!r}, {self.message!r}, qos={self.qos}, token={self.token})"
 
 
 cdef class KeepMessage:
@@ -47,16 +39,7 @@ cdef class DropMessage:
 
 cdef class WithdrawMessage:
     def __repr__(self):
-        return f"WithdrawMessage({self.member.name!r}, token={self.token})"
-
-
-cdef SendMessage send_message(Member member, Entry entry, int qos, long long token):
-    cdef SendMessage effect = SendMessage.__new__(SendMessage)
-    effect.member = member
-    effect.entry = entry
-    effect.qos = qos
-    effect.token = token
-    return effect
+        return f"WithdrawMessage({self.delivery!r})"
 
 
 cdef KeepMessage keep_message(Entry entry):
@@ -72,11 +55,10 @@ cdef DropMessage drop_message(Entry entry, str reason):
     return effect
 
 
-cdef WithdrawMessage withdraw_message(Member member, long long token):
+cdef WithdrawMessage withdraw_message(Delivery delivery):
     cdef WithdrawMessage effect = WithdrawMessage.__new__(WithdrawMessage)
-    effect.member = member
-    effect.token = token
+    effect.delivery = delivery
     return effect
 
 
-Effect = SendMessage | KeepMessage | DropMessage | WithdrawMessage
+Effect = Delivery | KeepMessage | DropMessage | WithdrawMessage

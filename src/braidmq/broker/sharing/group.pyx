@@ -17,7 +17,7 @@ The caller's contract. Each call returns the effects to carry out, in order (see
     the session ends (also one that UNSUBSCRIBEd)         ended
     PUBACK                                                acknowledged
     PUBREC, PUBCOMP                                       received, completed
-    a SendMessage that can't be done (too large)          refused
+    a Delivery that can't be sent (too large)             refused
     a status report came                                  reported in one group, pumped in its others
     `wake_at_s` has come                                  woken
     now and then, if messages expire                      swept
@@ -29,8 +29,8 @@ The caller's contract. Each call returns the effects to carry out, in order (see
                                                           may not read and, being away, has not
     other settings were configured                        settings_changed
 
-A PUBLISH that goes to a member outside of its groups is told to `Member.sent`, its acknowledgement to
-`Member.acked`.
+A `Delivery` among the effects is to be sent; the acknowledgements of it are told with the same object. A PUBLISH
+that goes to a member outside of its groups is told to `Member.sent`, its acknowledgement to `Member.acked`.
 
 A fast lane for QoS 0: while `has_fast_lane` holds, `member = choose(now, publisher, topic, 0, 1)` and, if it
 is not None, `policy.sent(member, now)` do what `published` would do for a message of QoS 0 that has not expired.
@@ -55,9 +55,9 @@ import msgspec
 from libc.math cimport INFINITY
 
 from braidmq.broker.sharing.policies.base cimport Policy
-from braidmq.broker.sharing.effects cimport drop_message, keep_message, send_message, withdraw_message
+from braidmq.broker.sharing.effects cimport drop_message, keep_message, withdraw_message
 from braidmq.broker.sharing.holders cimport KeyHolders
-from braidmq.broker.sharing.member cimport Member
+from braidmq.broker.sharing.member cimport Delivery, Member, Place
 from braidmq.broker.sharing.queue cimport Entry, GroupQueue
 from braidmq.broker.sharing.readers cimport Readers
 
@@ -69,15 +69,6 @@ from braidmq.broker.sharing.settings import GroupSettings
 
 cdef int REFUSAL_LEAST = 0x80
 cdef long long RESTORED_MAX = 1 << 32    # more deliveries than any restart finds under way
-
-
-cdef class Delivery:
-    pass
-
-
-cdef class Place:
-    def __cinit__(self):
-        self.deliveries = {}
 
 
 cdef class SharedGroup:
@@ -117,15 +108,10 @@ cdef class SharedGroup:
                 return True
         return False
 
-    cpdef Delivery delivery(self, Member member, long long token):
-        """What the member has under this token, or None."""
+    def deliveries(self, Member member):
+        """What it has to acknowledge, in order of sending."""
         cdef Place place = self.places.get(member)
-        return None if place is None else place.deliveries.get(token)
-
-    def inflight(self, Member member):
-        """Tokens that it has to acknowledge, in order of sending."""
-        cdef Place place = self.places.get(member)
-        return [] if place is None else list(place.deliveries)
+        return [] if place is None else list(place.deliveries.values())
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -137,11 +123,8 @@ cdef class SharedGroup:
         if member is None:
             self.enqueue(entry, now, effects)
         else:
-            self.send(entry, member, now, effects)
+            effects.append(self.give(entry, member, now))
         return effects
-
-    # `published` in steps, for a caller that has no use for a list of effects: new_entry, then taker; then give
-    # and send, or else enqueue.
 
     cdef Entry new_entry(self, object message, int qos, object publisher, object topic, Py_ssize_t size_bytes,
                          double expires_at_s):
@@ -202,33 +185,28 @@ cdef class SharedGroup:
                         self.policy.bar(self.readers.barred(entry.topic, self.places))
                     member = self.policy.overflow(now, entry.qos)
                     if member is not None:
-                        self.send(entry, member, now, effects)
+                        effects.append(self.give(entry, member, now))
                         continue
             effects.append(drop_message(entry, DROP_QUEUE_FULL))
 
-    cdef void send(self, Entry entry, Member member, double now, list effects):
-        cdef int qos = 0
-        cdef long long token = self.give(entry, member, now, &qos)
-        effects.append(send_message(member, entry, qos, token))
-
-    cdef long long give(self, Entry entry, Member member, double now, int* granted):
-        """The member has the entry from now on: the delivery's token, and its QoS in `granted`."""
+    cdef Delivery give(self, Entry entry, Member member, double now):
+        """The member has the entry from now on."""
         cdef Place place = self.places[member]
-        cdef int qos = min(entry.qos, place.qos)
-        cdef long long token = 0
-        cdef Delivery delivery
-        if qos:
-            token = member.take_token()
-            member.promised(entry.size_bytes)
-            delivery = Delivery.__new__(Delivery)
-            delivery.entry = entry
-            delivery.qos = qos
-            place.deliveries[token] = delivery
-            if self.policy.is_ordered:
-                self.holders.add(self.policy.key(entry.publisher, entry.topic), member)
-        self.policy.sent(member, now, token)
-        granted[0] = qos
-        return token
+        cdef Delivery delivery = Delivery.__new__(Delivery)
+        delivery.member = member
+        delivery.place = place
+        delivery.entry = entry
+        delivery.qos = min(entry.qos, place.qos)
+        if not delivery.qos:
+            self.policy.sent(member, now)
+            return delivery
+        delivery.token = member.take_token()
+        member.promised(entry.size_bytes)
+        place.deliveries[delivery.token] = delivery
+        if self.policy.is_ordered:
+            self.holders.add(self.policy.key(entry.publisher, entry.topic), member)
+        self.policy.sent(member, now, delivery)
+        return delivery
 
     cdef void pump(self, double now, list effects):
         """Sends what can be sent of what waits."""
@@ -254,7 +232,7 @@ cdef class SharedGroup:
                 self.wake_for(entry, now)
                 return
             self.queue.take(lane)
-            self.send(entry, member, now, effects)
+            effects.append(self.give(entry, member, now))
 
     cdef void wake_for(self, Entry entry, double now):
         """Nobody takes the first of a lane now: when might time alone change that?"""
@@ -279,66 +257,67 @@ cdef class SharedGroup:
 
     # -- acknowledgements ------------------------------------------------------------------------------------
 
-    cpdef list acknowledged(self, Member member, long long token, double now, int reason=0):
-        """PUBACK, or a negative PUBREC. A token that is not in flight is ignored: it was withdrawn."""
+    cpdef list acknowledged(self, Delivery delivery, double now, int reason=0):
+        """PUBACK, or a negative PUBREC. One that is over is ignored: it was withdrawn."""
         cdef list effects = []
-        cdef Place place = self.places.get(member)
-        cdef Delivery delivery = None if place is None else place.deliveries.get(token)
-        if delivery is None or delivery.is_received:
+        if delivery.is_over or delivery.is_received:
             return effects
-        del place.deliveries[token]
-        self.policy.acked(member, now, token)
+        self.finish(delivery)
+        self.policy.acked(delivery.member, now, delivery)
         if reason >= REFUSAL_LEAST:
             effects.append(drop_message(delivery.entry, DROP_REJECTED))
-        self.settled(member, delivery.entry, now, effects)
-        self.forget_if_done(member, place)
+        self.settled(delivery, now, effects)
+        self.forget_if_done(delivery.place)
         return effects
 
-    cpdef list received(self, Member member, long long token, double now, int reason=0):
+    cpdef list received(self, Delivery delivery, double now, int reason=0):
         """PUBREC."""
         cdef list effects = []
-        cdef Place place = self.places.get(member)
-        cdef Delivery delivery = None if place is None else place.deliveries.get(token)
         if reason >= REFUSAL_LEAST:
-            return self.acknowledged(member, token, now, reason)
-        if delivery is None or delivery.is_received:
+            return self.acknowledged(delivery, now, reason)
+        if delivery.is_over or delivery.is_received:
             return effects
         delivery.is_received = True
-        member.received(now, token)
-        self.settled(member, delivery.entry, now, effects)
+        delivery.member.received(now, delivery)
+        self.settled(delivery, now, effects)
         return effects
 
-    cpdef list completed(self, Member member, long long token, double now):
+    cpdef list completed(self, Delivery delivery, double now):
         """PUBCOMP."""
         cdef list effects = []
-        cdef Place place = self.places.get(member)
-        cdef Delivery delivery = None if place is None else place.deliveries.get(token)
-        if delivery is None or not delivery.is_received:
+        if delivery.is_over or not delivery.is_received:
             return effects
-        del place.deliveries[token]
-        member.completed()
-        self.forget_if_done(member, place)
-        self.made_room(member, now, effects)
+        self.finish(delivery)
+        delivery.member.completed()
+        self.forget_if_done(delivery.place)
+        self.made_room(delivery.member, now, effects)
         return effects
 
-    def refused(self, Member member, long long token, double now):
+    def refused(self, Delivery delivery not None, double now):
         """The PUBLISH of this delivery can't be written, such as one larger than the client takes."""
-        cdef Place place = self.places[member]
-        cdef Delivery delivery = place.deliveries.pop(token)
-        effects = [drop_message(delivery.entry, DROP_NOT_SENDABLE)]
-        member.withdrawn(token)
-        self.settled(member, delivery.entry, now, effects)
-        self.forget_if_done(member, place)
+        effects = []
+        if delivery.is_over:
+            return effects
+        self.finish(delivery)
+        effects.append(drop_message(delivery.entry, DROP_NOT_SENDABLE))
+        delivery.member.withdrawn(delivery)
+        self.settled(delivery, now, effects)
+        self.forget_if_done(delivery.place)
         return effects
 
-    cdef void settled(self, Member member, Entry entry, double now, list effects):
+    cdef void finish(self, Delivery delivery):
+        """Nothing more is heard of it."""
+        delivery.is_over = True
+        del delivery.place.deliveries[delivery.token]
+
+    cdef void settled(self, Delivery delivery, double now, list effects):
         """The member is done with the entry: its key may move, and there is room for another message."""
         if self.policy.is_ordered:
-            key = self.policy.key(entry.publisher, entry.topic)
-            if self.holders.remove(key, member):
+            key = self.policy.key(delivery.entry.publisher, delivery.entry.topic)
+            if self.holders.remove(key, delivery.member):
                 for lane in self.sort_lane(DrainingKey(key)):
                     self.pump_lane(lane, now, effects)
-        self.made_room(member, now, effects)
+        self.made_room(delivery.member, now, effects)
 
     cdef void made_room(self, Member member, double now, list effects):
         if self.queue.count == 0:
@@ -357,9 +336,26 @@ cdef class SharedGroup:
 
     # -- members ---------------------------------------------------------------------------------------------
 
-    def subscribed(self, Member member, double now, int qos=2, bint online=True):
-        cdef Place place = self.places.setdefault(member, Place())
-        place.is_subscribed = True
+    cdef Place enter(self, Member member):
+        """The member's place, a new one if it has none."""
+        cdef Place place = self.places.get(member)
+        if place is None:
+            place = self.places[member] = Place.__new__(Place)
+            place.member = member
+        return place
+
+    cdef void set_subscribed(self, Place place, bint subscribed):
+        self.subscribed_count += subscribed - place.is_subscribed
+        place.is_subscribed = subscribed
+
+    def subscribed(self, Member member not None, double now, int qos=2, bint online=True, object target=None):
+        """`target` is the caller's, for what is sent to this member."""
+        cdef Place place = self.enter(member)
+        cdef bint is_new = not place.is_subscribed or place.qos != qos or place.is_online != online
+        self.set_subscribed(place, True)
+        place.target = target
+        if not is_new:
+            return []
         place.qos = qos
         if not online:
             self.readers.forget()
@@ -375,7 +371,7 @@ cdef class SharedGroup:
         place.is_online = True
         if place.is_subscribed:
             self.policy.join(member, now, place.qos)
-        self.hold_all(member, place)
+        self.hold_all(place)
         return self.members_changed(now)
 
     def disconnected(self, Member member, double now):
@@ -386,7 +382,7 @@ cdef class SharedGroup:
         self.policy.leave(member, now)
         effects = []
         if place.is_subscribed and self.requeues_at_disconnect():
-            effects += [withdraw_message(member, token) for token in self.take_back(member, place, effects)]
+            effects += [withdraw_message(delivery) for delivery in self.take_back(place, effects)]
         self.holders.remove_member(member)    # its keys don't wait: nobody can tell when it comes back
         return effects + self.members_changed(now)
 
@@ -394,9 +390,9 @@ cdef class SharedGroup:
         cdef Place place = self.places.get(member)
         if place is None:
             return []
-        place.is_subscribed = False
+        self.set_subscribed(place, False)
         self.policy.leave(member, now)
-        self.forget_if_done(member, place)
+        self.forget_if_done(place)
         return self.members_changed(now)
 
     def ended(self, Member member, double now):
@@ -406,34 +402,42 @@ cdef class SharedGroup:
         if place is None:
             return []
         self.policy.leave(member, now)
-        place.is_subscribed = False
+        self.set_subscribed(place, False)
         effects = []
-        self.take_back(member, place, effects)
-        for token, delivery in place.deliveries.items():
+        self.take_back(place, effects)
+        for delivery in list(place.deliveries.values()):
+            self.finish(delivery)
             if delivery.is_received:
                 member.completed()
             else:
-                member.withdrawn(token)
+                member.withdrawn(delivery)
                 effects.append(drop_message(delivery.entry, DROP_SESSION_ENDED))
         self.holders.remove_member(member)
         del self.places[member]
         return effects + self.members_changed(now)
 
-    def restored(self, Member member, object message, long long token, double now, int qos, object publisher,
-                 object topic, Py_ssize_t size_bytes, double expires_at_s=INFINITY, bint is_received=False):
+    def restored(self, Member member not None, object message, long long token, double now, int qos, object publisher,
+                 object topic, Py_ssize_t size_bytes, double expires_at_s=INFINITY, bint is_received=False,
+                 object target=None):
         """A delivery that was under way when the broker stopped; the session has it again."""
         cdef Delivery delivery = Delivery.__new__(Delivery)
-        cdef Place place = self.places.setdefault(member, Place())
+        cdef Place place = self.enter(member)
         if self.restored_sequence == 0:    # the first: all of them are older than whatever waits
             self.restored_sequence = self.oldest_sequence() - RESTORED_MAX
         self.restored_sequence += 1
+        if place.target is None:    # it has unsubscribed since
+            place.target = target
+        delivery.member = member
+        delivery.place = place
         delivery.entry = Entry(message, publisher, topic, qos, size_bytes, expires_at_s, self.restored_sequence)
         delivery.qos = qos
-        delivery.is_received = is_received
+        delivery.token = token
         place.deliveries[token] = delivery
-        member.sent(now, token)
+        member.sent(now, delivery)
         if is_received:
-            member.received(now, token)
+            delivery.is_received = True
+            member.received(now, delivery)
+        return delivery
 
     cdef long long oldest_sequence(self):
         return min([0] + [entry.sequence for entry in self.queue])
@@ -446,19 +450,20 @@ cdef class SharedGroup:
         self.last_sequence = max(self.last_sequence, sequence)
         self.queue.add(None, entry)
 
-    def revoked(self, Member member, long long token, double now):
-        """It may not read this message any more, and has not: QoS 1 goes to another."""
-        cdef Place place = self.places[member]
-        cdef Delivery delivery = place.deliveries.pop(token)
+    def revoked(self, Delivery delivery not None, double now):
+        """Its member may not read this message any more, and has not: QoS 1 goes to another."""
         effects = []
-        member.withdrawn(token)
+        if delivery.is_over:
+            return effects
+        self.finish(delivery)
+        delivery.member.withdrawn(delivery)
         if delivery.qos == 1:
             effects.append(keep_message(delivery.entry))
             self.queue.put_back(self.lane_of(delivery.entry), [delivery.entry])
         else:
             effects.append(drop_message(delivery.entry, DROP_NO_READER))
-        self.settled(member, delivery.entry, now, effects)
-        self.forget_if_done(member, place)
+        self.settled(delivery, now, effects)
+        self.forget_if_done(delivery.place)
         return effects + self.members_changed(now)
 
     def rights_changed(self, double now):
@@ -480,15 +485,15 @@ cdef class SharedGroup:
         policy.take_over(self.policy, now)
         self.policy = policy
         self.holders.clear()
-        for member, place in self.places.items():
+        for place in self.places.values():
             if place.is_online:
-                self.hold_all(member, place)
+                self.hold_all(place)
         return self.members_changed(now)
 
     def members_changed(self, double now):
         cdef list effects = []
         self.readers.forget()
-        if not self.members:
+        if self.subscribed_count == 0:
             effects += [drop_message(entry, DROP_GROUP_GONE) for entry in self.queue.take_all()]
         elif self.readers.may_read is not None and self.queue.count:
             self.drop_unreadable(effects)
@@ -512,22 +517,20 @@ cdef class SharedGroup:
             return self.policy.is_ordered
         return self.settings.requeue == "disconnect"
 
-    cdef list take_back(self, Member member, Place place, list effects):
-        """Its unacknowledged QoS 1 messages wait in the group again; their tokens are returned."""
+    cdef list take_back(self, Place place, list effects):
+        """Its unacknowledged QoS 1 messages wait in the group again; their deliveries are returned."""
         cdef Delivery delivery
-        cdef list tokens = [token for token, delivery in place.deliveries.items() if delivery.qos == 1]
-        cdef list entries = []
-        for token in tokens:
-            delivery = place.deliveries.pop(token)
-            member.withdrawn(token)
-            entries.append(delivery.entry)
+        cdef list taken = [delivery for delivery in place.deliveries.values() if delivery.qos == 1]
+        for delivery in taken:
+            self.finish(delivery)
+            place.member.withdrawn(delivery)
             effects.append(keep_message(delivery.entry))
-        self.queue.put_back(None, entries)
-        return tokens
+        self.queue.put_back(None, [(<Delivery>delivery).entry for delivery in taken])
+        return taken
 
-    cdef void forget_if_done(self, Member member, Place place):
+    cdef void forget_if_done(self, Place place):
         if not place.is_subscribed and not place.deliveries:
-            del self.places[member]
+            self.places.pop(place.member, None)
 
     # -- order of keys ---------------------------------------------------------------------------------------
 
@@ -556,12 +559,12 @@ cdef class SharedGroup:
             self.queue.put_back(target, entries)
         return moved
 
-    cdef void hold_all(self, Member member, Place place):
+    cdef void hold_all(self, Place place):
         cdef Delivery delivery
         if self.policy.is_ordered:
             for delivery in place.deliveries.values():
                 if not delivery.is_received:
-                    self.holders.add(self.policy.key(delivery.entry.publisher, delivery.entry.topic), member)
+                    self.holders.add(self.policy.key(delivery.entry.publisher, delivery.entry.topic), place.member)
 
     # -- proof -----------------------------------------------------------------------------------------------
 
@@ -573,6 +576,10 @@ cdef class SharedGroup:
         assert seated == {member for member, place in self.places.items()
                           if place.is_online and place.is_subscribed}
         assert all(place.is_subscribed or place.deliveries for place in self.places.values())
+        assert self.subscribed_count == len(self.members)
+        for member, place in self.places.items():
+            assert place.member is member
+            assert not any(delivery.is_over for delivery in place.deliveries.values())
         waiting = [entry.sequence for entry in self.queue]
         with_members = [delivery.entry.sequence for place in self.places.values()
                         for delivery in place.deliveries.values()]

@@ -1,17 +1,43 @@
+from braidmq.broker.sharing.queue cimport Entry
+
 cdef enum:
     HISTORY_MAX = 5    # reported averages that the thesis's t_p is the mean of
 
 
-cdef struct Flight:
-    # A message under way to a member.
-    long long token
-    double sent_s
-    bint is_open                            # neither PUBACK nor PUBREC came
+cdef class Member
+
+
+cdef class Place:
+    # One member in one group.
+    cdef readonly Member member
+    cdef readonly object target             # the caller's: what the subscription asks for
+    cdef readonly int qos
+    cdef readonly bint is_online
+    cdef readonly bint is_subscribed        # False: it only finishes what was begun with it
+    cdef readonly dict deliveries           # token -> Delivery, in order of sending
+
+
+cdef class Delivery:
+    # A message under way to a member, from its sending to its last acknowledgement. The only record of it: its
+    # place, the member and the session's packet id refer to this object.
+    cdef readonly Member member
+    cdef readonly Place place               # None: it is of an ordinary subscription, and only measured
+    cdef readonly Entry entry               # None: the same
+    cdef readonly int qos
+    cdef readonly long long token           # its number in the session; 0 for QoS 0
+    cdef readonly double sent_s
+    cdef readonly bint is_received          # PUBREC came
+    cdef readonly bint is_over              # acknowledged for good, or taken back
+    cdef bint is_open                       # in its member's list: neither PUBACK nor PUBREC came
+    cdef unsigned int packet_id             # the session's
+    cdef Delivery older                     # in its member's list
+    cdef Delivery newer
 
 
 cdef class Member:
     # Facts: what the client declared or the broker was configured with.
     cdef public object owner                # whatever the caller wants back from a choice
+    cdef readonly dict groups               # the caller's: the groups that know it, as keys
     cdef readonly str name                  # the client id
     cdef public double weight               # share in the weighted policy
     cdef public double capacity             # messages a second in the capacity policy; 0 = not known
@@ -30,10 +56,8 @@ cdef class Member:
     cdef readonly Py_ssize_t inflight       # sent, neither PUBACK nor PUBREC came
     cdef readonly Py_ssize_t releasing      # between PUBREC and PUBCOMP: they take room, but no work
     cdef long long last_token
-    cdef Flight* flights                    # what was sent, in order, as a ring; acknowledged ones may be among it
-    cdef Py_ssize_t flight_capacity         # a power of two, or 0
-    cdef Py_ssize_t flight_begin            # index of the oldest, which is open
-    cdef Py_ssize_t flight_count            # of the ring, open or not
+    cdef Delivery oldest                    # of those in flight, in order of sending
+    cdef Delivery newest
 
     # From status reports, as the thesis keeps them.
     cdef readonly bint has_status
@@ -56,17 +80,19 @@ cdef class Member:
 
     cpdef void connected(self, double now)
     cpdef long long take_token(self)
-    cpdef void sent(self, double now, long long token=*, double mean_s=*)
+    cpdef bint send(self, Delivery delivery, object outcome)
+    cpdef void withdraw(self, Delivery delivery)
+    cpdef void sent(self, double now, Delivery delivery=*, double mean_s=*)
     cdef void sent_many(self, double now, long long count)
-    cpdef bint acked(self, double now, long long token)
-    cpdef bint received(self, double now, long long token)
+    cpdef bint acked(self, double now, Delivery delivery)
+    cpdef bint received(self, double now, Delivery delivery)
     cpdef void completed(self)
-    cpdef bint withdrawn(self, long long token)
+    cpdef bint withdrawn(self, Delivery delivery)
     cpdef void report(self, double now, Py_ssize_t queue, double processing_s, Py_ssize_t processed=*,
                       double mean_s=*)
-    cdef int add_flight(self, double now, long long token) except -1
-    cdef Flight* flight(self, long long token) noexcept
-    cdef void end_flight(self, Flight* flight) noexcept
+    cdef Delivery plain_delivery(self, long long token)
+    cdef void begin(self, Delivery delivery)
+    cdef void end(self, Delivery delivery)
     cdef double score(self, double now, double group_mean_s) noexcept
     cdef double finish_service(self, double now, double mean_s) noexcept
     cdef double ack_service(self, double now, double mean_s) noexcept
@@ -75,4 +101,5 @@ cdef class Member:
                                 Py_ssize_t processed) noexcept
     cdef bint has_room(self) noexcept          # for one more message that needs an acknowledgement
     cdef void promised(self, Py_ssize_t size_bytes) noexcept    # one is about to be sent to it
+    cdef bint is_lasting(self) noexcept        # what it has is still its own after a crash of this broker
     cdef bint under_pressure(self) noexcept    # its socket has bytes that the kernel didn't take

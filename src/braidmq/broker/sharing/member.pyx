@@ -12,13 +12,15 @@ starting to learn anew, and the state of a member can be shown under every polic
 * the service time seen in acknowledgements, for clients that acknowledge when they have processed.
 
 `mean_s` is what the group that asks assumes of a member whose own speed is not known; 0 = not known either.
-Times are seconds on the caller's monotonic clock. Cost: a few ns each, but an acknowledgement out of order looks
-at all that was sent before it.
+Times are seconds on the caller's monotonic clock. Cost: a few ns each, in whatever order acknowledgements come.
+
+A member sends for itself: a group asks it by `has_room`, gives it a `Delivery` by `send`, and may take it back by
+`withdraw`. SessionMember (receiver.pyx) does this for a session of this broker; here is what all members share.
 """
 
+cimport cython
+
 from libc.math cimport exp, pow
-from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
 
 cdef double UNKNOWN = -1.0
 cdef double FADE_S = 3.0              # time constant with which bad news about an idle member is forgotten
@@ -34,12 +36,37 @@ cdef inline double faded(double service_s, double mean_s, double idle_s) noexcep
     return mean_s + (service_s - mean_s) * exp(-idle_s / FADE_S)
 
 
+cdef class Place:
+    """What one member is in one group, and what the group has given it."""
+
+    def __cinit__(self):
+        self.deliveries = {}
+
+
+@cython.freelist(64)
+cdef class Delivery:
+    """A message with a member. In the effects of a group it means: send it."""
+
+    def __init__(self, Member member not None):
+        """A delivery outside of groups."""
+        self.member = member
+        self.token = member.take_token()
+
+    @property
+    def message(self):
+        return self.entry.message
+
+    def __repr__(self):
+        return f"<Delivery {self.token} of {self.entry!r} to {self.member.name!r}>"
+
+
 cdef class Member:
     def __init__(self, str name, double now, *, object owner=None, double weight=1.0, double capacity=0.0,
                  Py_ssize_t receive_max=65535, bint acks_when_processed=False, bint has_event_status=False,
                  double rtt_s=0.0, double rtt_min_s=0.0):
         self.name = name
         self.owner = owner
+        self.groups = {}
         self.weight = weight
         self.capacity = capacity
         self.receive_max = receive_max
@@ -49,15 +76,12 @@ cdef class Member:
         self.rtt_min_s = rtt_min_s
         self.connected(now)
 
-    def __dealloc__(self):
-        free(self.flights)
-
     def __repr__(self):
         return f"<Member {self.name!r} in flight {self.inflight}>"
 
     cpdef void connected(self, double now):
         """A connection began: nothing is known of it. What was unacknowledged counts as sent again now."""
-        cdef Py_ssize_t index
+        cdef Delivery delivery = self.oldest
         self.is_pressed = False
         self.last_sent_s = self.last_ack_s = self.last_status_s = self.busy_until_s = self.head_sent_s = now
         self.has_status = False
@@ -66,14 +90,26 @@ cdef class Member:
         self.reported_service_s = self.acked_service_s = UNKNOWN
         self.backlog_before = self.processed_before = 0
         self.sent_total = self.sent_since_status = self.inflight
-        for index in range(self.flight_count):
-            self.flights[(self.flight_begin + index) & (self.flight_capacity - 1)].sent_s = now
+        while delivery is not None:
+            delivery.sent_s = now
+            delivery = delivery.newer
 
     cdef bint has_room(self) noexcept:
         return self.inflight + self.releasing < self.receive_max
 
+    cpdef bint send(self, Delivery delivery, object outcome):
+        """Send it. False: it can't be sent. `outcome` is the caller's, of the publication that it comes from."""
+        raise NotImplementedError
+
+    cpdef void withdraw(self, Delivery delivery):
+        """Forget a delivery that another member gets."""
+        raise NotImplementedError
+
     cdef void promised(self, Py_ssize_t size_bytes) noexcept:
         pass    # what was sent is counted at once here, whenever the caller does it
+
+    cdef bint is_lasting(self) noexcept:
+        return False
 
     cdef bint under_pressure(self) noexcept:
         return self.is_pressed
@@ -84,17 +120,22 @@ cdef class Member:
         self.last_token += 1
         return self.last_token
 
-    cpdef void sent(self, double now, long long token=0, double mean_s=0.0):
-        """A PUBLISH went out. `token` names it until its acknowledgement; 0 = none will come (QoS 0)."""
+    cpdef void sent(self, double now, Delivery delivery=None, double mean_s=0.0):
+        """A PUBLISH went out; without a delivery no acknowledgement will come (QoS 0)."""
         self.busy_until_s = max(self.busy_until_s, now) + self.finish_service(now, mean_s)
         self.last_sent_s = now
         self.sent_total += 1
         self.sent_since_status += 1
-        if token:
-            if self.inflight == 0:
-                self.head_sent_s = now
-            self.add_flight(now, token)
-            self.last_token = max(self.last_token, token)
+        if delivery is not None:
+            delivery.sent_s = now
+            self.begin(delivery)
+
+    cdef Delivery plain_delivery(self, long long token):
+        """A delivery of a subscription outside of groups, to be told to `sent`."""
+        cdef Delivery delivery = Delivery.__new__(Delivery)
+        delivery.member = self
+        delivery.token = token
+        return delivery
 
     cdef void sent_many(self, double now, long long count):
         """So many PUBLISH packets of QoS 0 went out together, of subscriptions outside of groups."""
@@ -103,58 +144,47 @@ cdef class Member:
         self.sent_total += count
         self.sent_since_status += count
 
-    cpdef bint acked(self, double now, long long token):
-        """PUBACK, or a PUBREC that ends the delivery. False: this token is not in flight."""
-        cdef Flight* flight = self.flight(token)
-        if flight == NULL:
+    cpdef bint acked(self, double now, Delivery delivery):
+        """PUBACK, or a PUBREC that ends the delivery. False: it is not in flight."""
+        if not delivery.is_open:
             return False
-        self.learn_from_ack(now, flight.sent_s)
-        self.end_flight(flight)
+        self.learn_from_ack(now, delivery.sent_s)
+        self.end(delivery)
         return True
 
-    cdef int add_flight(self, double now, long long token) except -1:
-        cdef Flight* larger
-        cdef Py_ssize_t capacity
-        cdef Flight* slot
-        if self.flight_count == self.flight_capacity:
-            capacity = max(8, 2 * self.flight_capacity)
-            larger = <Flight*>realloc(self.flights, capacity * sizeof(Flight))
-            if larger == NULL:
-                raise MemoryError
-            if self.flight_begin:    # those that had wrapped around go on behind the former end
-                memcpy(larger + self.flight_capacity, larger, self.flight_begin * sizeof(Flight))
-            self.flights = larger
-            self.flight_capacity = capacity
-        slot = &self.flights[(self.flight_begin + self.flight_count) & (self.flight_capacity - 1)]
-        slot.token = token
-        slot.sent_s = now
-        slot.is_open = True
-        self.flight_count += 1
+    cdef void begin(self, Delivery delivery):
+        """It is the youngest in flight."""
+        delivery.is_open = True
+        delivery.older = self.newest
+        if self.newest is None:
+            self.oldest = delivery
+            self.head_sent_s = delivery.sent_s
+        else:
+            self.newest.newer = delivery
+        self.newest = delivery
+        self.last_token = max(self.last_token, delivery.token)
         self.inflight += 1
-        return 0
 
-    cdef Flight* flight(self, long long token) noexcept:
-        """What is under way under that token, or NULL. Mostly it is the oldest."""
-        cdef Py_ssize_t index
-        cdef Flight* slot
-        for index in range(self.flight_count):
-            slot = &self.flights[(self.flight_begin + index) & (self.flight_capacity - 1)]
-            if slot.token == token and slot.is_open:
-                return slot
-        return NULL
-
-    cdef void end_flight(self, Flight* flight) noexcept:
-        flight.is_open = False
+    cdef void end(self, Delivery delivery):
+        """It is in flight no longer."""
+        cdef Delivery older = delivery.older, newer = delivery.newer
+        delivery.is_open = False
+        delivery.older = delivery.newer = None
+        if older is None:
+            self.oldest = newer
+        else:
+            older.newer = newer
+        if newer is None:
+            self.newest = older
+        else:
+            newer.older = older
         self.inflight -= 1
-        while self.flight_count and not self.flights[self.flight_begin].is_open:
-            self.flight_begin = (self.flight_begin + 1) & (self.flight_capacity - 1)
-            self.flight_count -= 1
-        if self.inflight:
-            self.head_sent_s = self.flights[self.flight_begin].sent_s
+        if self.oldest is not None:
+            self.head_sent_s = self.oldest.sent_s
 
-    cpdef bint received(self, double now, long long token):
+    cpdef bint received(self, double now, Delivery delivery):
         """PUBREC: the work is done, but the client's Receive Maximum counts it until PUBCOMP."""
-        if not self.acked(now, token):
+        if not self.acked(now, delivery):
             return False
         self.releasing += 1
         return True
@@ -163,13 +193,17 @@ cdef class Member:
         """PUBCOMP, or the end of a delivery that waited for it."""
         self.releasing -= 1
 
-    cpdef bint withdrawn(self, long long token):
+    cpdef bint withdrawn(self, Delivery delivery):
         """The message is no longer this member's, and nothing is learned from it."""
-        cdef Flight* flight = self.flight(token)
-        if flight == NULL:
+        if not delivery.is_open:
             return False
-        self.end_flight(flight)
+        self.end(delivery)
         return True
+
+    def forget_all(self):
+        """The session is over: what it had in flight is let go."""
+        while self.oldest is not None:
+            self.end(self.oldest)
 
     cpdef void report(self, double now, Py_ssize_t queue, double processing_s, Py_ssize_t processed=-1,
                       double mean_s=0.0):

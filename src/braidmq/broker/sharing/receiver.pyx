@@ -1,8 +1,8 @@
 """A shared group in the running broker: the pure SharedGroup, its sessions, and what a store has to know of it.
 
-Events come from the router (a message), from sessions (they come, go, acknowledge) and from the control plane;
-each is told to `core`, and `carry_out` does what it answers. A session is only given what it can take at once,
-so nothing of a group ever waits in a session.
+Events come from the router (a message), from sessions by way of the agenda (they come, go, acknowledge) and from
+the control plane; each is told to `core`, and `carry_out` does what it answers. A member is only given what it can
+send at once, so nothing of a group ever waits in a session.
 
 What a store is told. A group is lasting while the session of a member is; only then is it there again after
 a crash. Of a lasting group every message of QoS 1 or 2 is on record in exactly one place from its
@@ -10,7 +10,7 @@ acknowledgement to the publisher on: under the group (GROUP_QUEUED to GROUP_TAKE
 session has it that a crash would end, since that gives it back; or under the session that has it, if that
 lasts. A QoS 2 delivery that has begun dies with its session [MQTT-4.8.2-5], so it is never the group's.
 
-Cost over the core's own: one dictionary lookup a message.
+Cost over the core's own: a few calls a message.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -23,12 +23,15 @@ from braidmq.messages.message cimport Message
 from braidmq.broker.incoming cimport uint16
 from braidmq.broker.outlet cimport Outlet
 from braidmq.broker.sharing.policies.base cimport Policy
-from braidmq.broker.sharing.effects cimport DropMessage, KeepMessage, SendMessage, WithdrawMessage
-from braidmq.broker.sharing.group cimport Delivery, Place, SharedGroup
-from braidmq.broker.sharing.member cimport Member
+from braidmq.broker.sharing.agenda cimport (
+    ACKNOWLEDGED, COMPLETED, MEMBER_CAME, MEMBER_WENT, RECEIVED, Agenda, Happening, SharedReceiver,
+)
+from braidmq.broker.sharing.effects cimport DropMessage, KeepMessage, WithdrawMessage
+from braidmq.broker.sharing.group cimport SharedGroup
+from braidmq.broker.sharing.member cimport Delivery, Member, Place
 from braidmq.broker.sharing.queue cimport Entry
 from braidmq.broker.receiver cimport Outcome, Run, Target
-from braidmq.broker.session cimport Session, Sharing
+from braidmq.broker.session cimport Session
 from braidmq.wire.scan cimport read_varint
 
 from braidmq.broker.sharing import effects as reasons
@@ -77,53 +80,55 @@ cdef class SessionMember(Member):
         self.open_promises += 1
         self.open_promises_bytes += size_bytes
 
+    cpdef bint send(self, Delivery delivery, object outcome):
+        cdef Target target = <Target>delivery.place.target
+        if delivery.qos == 0:
+            self.session.deliver(<Message>delivery.entry.message, target, <Outcome>outcome)
+            return True
+        self.open_promises -= 1
+        self.open_promises_bytes -= delivery.entry.size_bytes
+        return self.session.send_shared(<Message>delivery.entry.message, target, delivery)
+
+    cpdef void withdraw(self, Delivery delivery):
+        self.session.withdraw(delivery)
+
     cdef bint under_pressure(self) noexcept:
         cdef Outlet outlet = self.session.outlet
         return outlet is None or outlet.backlog_bytes > 0
+
+    cdef bint is_lasting(self) noexcept:
+        return self.session.is_remembered
 
     cpdef long long take_token(self):
         self.session.last_sequence += 1
         return <long long>self.session.last_sequence
 
 
-cdef class Group(Sharing):
-    def __init__(self, str name not None, bytes filter not None, Hub hub not None, SharedGroup core not None, keeper):
+cdef class GroupReceiver(SharedReceiver):
+    def __init__(self, str name not None, bytes filter not None, Hub hub not None, SharedGroup core not None,
+                 Agenda agenda not None, registry):
         self.name = name
         self.filter = filter
         self.hub = hub
         self.core = core
-        self.keeper = keeper
-        self.targets = {}
+        self.agenda = agenda
+        self.registry = registry
+        self.lasting = set()
         self.wakes_at_s = INFINITY
 
     @property
     def has_members(self):
         """Whether somebody subscribes to it, connected or not."""
-        return bool(self.core.members)
-
-    def target(self, Member member not None):
-        """The subscription of one of `core.members`."""
-        return self.targets[member]
+        return self.core.subscribed_count > 0
 
     # ---- messages ------------------------------------------------------------------------------------
 
     cdef int deliver(self, Message message, Target target, Outcome outcome) except -1:
-        cdef SharedGroup core = self.core
-        cdef Entry entry = core.new_entry(
-            message, message.qos, message.publisher, message.topic, message.cost(),
-            message.expires_at_s if message.expires_at_s else INFINITY)
-        cdef Member member = core.taker(entry, self.hub.now)
-        cdef list effects = []
-        cdef long long token
-        cdef int qos = 0
-        if member is None:
-            core.enqueue(entry, self.hub.now, effects)
-            return self.carry_out(effects, message, outcome)
-        token = core.give(entry, member, self.hub.now, &qos)
-        self.send(entry, <SessionMember>member, qos, token, effects, outcome)
-        if effects:
-            self.carry_out(effects, message, None)
-        return 0
+        self.agenda.work_off()
+        return self.carry_out(
+            self.core.published(message, self.hub.now, message.qos, message.publisher, message.topic, message.cost(),
+                                message.expires_at_s if message.expires_at_s else INFINITY),
+            message, outcome)
 
     cdef int forward(self, Run run, Target target, Outcome outcome) except -1:
         cdef const unsigned char* frame = run.frames.start
@@ -132,6 +137,7 @@ cdef class Group(Sharing):
         cdef Target chosen
         cdef bytes topic = None
         cdef bint needs_topics = self.needs_topics()
+        self.agenda.work_off()
         while frame < run.frames.end:
             body = frame + 1 + read_varint(frame + 1, run.frames.end - frame - 1, &body_bytes)
             if needs_topics:
@@ -156,7 +162,7 @@ cdef class Group(Sharing):
         if member is None:
             return None
         self.core.policy.sent(member, self.hub.now)
-        return <Target>self.targets[member]
+        return <Target>(<Place>self.core.places[member]).target
 
     cdef bint needs_topics(self):
         """Whether `choose_qos0` has to know the topic."""
@@ -171,110 +177,101 @@ cdef class Group(Sharing):
     def woken(self):
         """The timer's time has come."""
         self.wakes_at_s = INFINITY
-        self.carry_out(self.core.woken(self.hub.now), None, None)
+        self.agenda.work_off()
+        self.carry_out(self.core.woken(self.hub.now))
 
     def sweep(self):
         """Drop what has expired while it waited."""
         if self.core.queue.count:
-            self.carry_out(self.core.swept(self.hub.now), None, None)
+            self.carry_out(self.core.swept(self.hub.now))
 
-    # ---- what sessions tell --------------------------------------------------------------------------
+    # ---- what members tell, by way of the agenda -----------------------------------------------------
 
-    cdef int member_came(self, Session session) except -1:
-        self.carry_out(self.core.reconnected(session.member, self.hub.now), None, None)
-        return 0
+    cdef int member_changed(self, Happening what, Member member) except -1:
+        if what == MEMBER_CAME:
+            self.count_lasting(member)
+            self.carry_out(self.core.reconnected(member, self.hub.now))
+        elif what == MEMBER_WENT:
+            self.carry_out(self.core.disconnected(member, self.hub.now))
+        elif self.core.queue.count:
+            self.carry_out(self.core.pumped(self.hub.now))
+        return self.tidy(member)
 
-    cdef int member_went(self, Session session) except -1:
-        self.carry_out(self.core.disconnected(session.member, self.hub.now), None, None)
-        return self.tidy(session)
-
-    cdef int member_has_room(self, Session session) except -1:
-        if self.core.queue.count:
-            self.carry_out(self.core.pumped(self.hub.now), None, None)
-        return 0
-
-    cdef int acknowledged(self, Session session, unsigned long long sequence, unsigned int reason) except -1:
-        cdef Delivery delivery
+    cdef int delivery_changed(self, Happening what, Delivery delivery, unsigned int reason) except -1:
         cdef list effects
-        if self.is_lasting and not session.is_remembered:
-            delivery = self.core.delivery(session.member, sequence)
-            if delivery is not None:
+        if what == ACKNOWLEDGED:
+            if not delivery.is_over:    # else it waits here again
                 self.note_taken(delivery.entry)
-        effects = self.core.acknowledged(session.member, sequence, self.hub.now, reason)
+            effects = self.core.acknowledged(delivery, self.hub.now, reason)
+        elif what == RECEIVED:
+            effects = self.core.received(delivery, self.hub.now)
+        elif what == COMPLETED:
+            effects = self.core.completed(delivery, self.hub.now)
+        else:
+            effects = self.core.refused(delivery, self.hub.now)
         if effects:
-            self.carry_out(effects, None, None)
-        return self.tidy(session)
-
-    cdef int received(self, Session session, unsigned long long sequence) except -1:
-        cdef list effects = self.core.received(session.member, sequence, self.hub.now)
-        if effects:
-            self.carry_out(effects, None, None)
-        return 0
-
-    cdef int completed(self, Session session, unsigned long long sequence) except -1:
-        cdef list effects = self.core.completed(session.member, sequence, self.hub.now)
-        if effects:
-            self.carry_out(effects, None, None)
-        return self.tidy(session)
-
-    cdef int refused(self, Session session, unsigned long long sequence) except -1:
-        self.carry_out(self.core.refused(session.member, sequence, self.hub.now), None, None)
-        return self.tidy(session)
+            self.carry_out(effects)
+        return self.tidy(delivery.member)
 
     # ---- what the control plane tells ----------------------------------------------------------------
 
     def join(self, Target target not None):
         """A session subscribes, or changes its subscription."""
         cdef Session session = target.receiver
-        self.enter(target)
-        effects = self.core.subscribed(session.member, self.hub.now, target.qos, session.outlet is not None)
-        self.recount()
-        self.carry_out(effects, None, None)
+        cdef Member member = self.enter(session)
+        self.agenda.work_off()
+        effects = self.core.subscribed(member, self.hub.now, target.qos, session.outlet is not None, target)
+        self.count_lasting(member)
+        self.carry_out(effects)
 
-    def enter(self, Target target not None):
-        cdef Session session = target.receiver
+    def enter(self, Session session not None):
+        """The session as a member that knows this group."""
         if session.member is None:
             session.member = SessionMember(session)
-        self.targets[session.member] = target
-        if self not in session.groups:
-            session.groups.append(self)
+            session.agenda = self.agenda
+        session.member.groups[self] = None
+        return session.member
 
     def leave(self, Session session not None):
         """It unsubscribes; what was begun with it is finished."""
-        effects = self.core.unsubscribed(session.member, self.hub.now)
-        self.recount()
-        self.carry_out(effects, None, None)
-        self.tidy(session)
+        cdef Member member = session.member
+        self.agenda.work_off()
+        effects = self.core.unsubscribed(member, self.hub.now)
+        self.count_lasting(member)
+        self.carry_out(effects)
+        self.tidy(member)
 
     def ended(self, Session session not None):
         """The session is over."""
-        effects = self.core.ended(session.member, self.hub.now)
-        self.recount()
-        self.carry_out(effects, None, None)
-        self.tidy(session)
+        cdef Member member = session.member
+        self.agenda.work_off()
+        effects = self.core.ended(member, self.hub.now)
+        self.count_lasting(member)
+        self.carry_out(effects)
+        self.tidy(member)
 
     def reported(self, Session session not None, report):
         """A status report came. Only one group of the session is told, the others get `pumped`."""
-        self.carry_out(self.core.reported(session.member, report, self.hub.now), None, None)
+        self.carry_out(self.core.reported(session.member, report, self.hub.now))
 
     def pumped(self):
         """Something about the members has changed."""
         if self.core.queue.count:
-            self.carry_out(self.core.pumped(self.hub.now), None, None)
+            self.carry_out(self.core.pumped(self.hub.now))
 
     def configure(self, Policy policy, settings):
         """Go on with another policy (None: the same) and with these settings."""
-        self.carry_out(self.core.settings_changed(settings, self.hub.now), None, None)
+        self.carry_out(self.core.settings_changed(settings, self.hub.now))
         if policy is not None:
-            self.carry_out(self.core.policy_changed(policy, self.hub.now), None, None)
+            self.carry_out(self.core.policy_changed(policy, self.hub.now))
 
     def rights_changed(self):
-        self.carry_out(self.core.rights_changed(self.hub.now), None, None)
+        self.carry_out(self.core.rights_changed(self.hub.now))
 
-    def revoke(self, Session session not None, long long sequence):
-        """The session has forgotten a delivery that it may no longer read."""
-        self.carry_out(self.core.revoked(session.member, sequence, self.hub.now), None, None)
-        self.tidy(session)
+    def revoke(self, Delivery delivery not None):
+        """Its session has forgotten a delivery that it may no longer read."""
+        self.carry_out(self.core.revoked(delivery, self.hub.now))
+        self.tidy(delivery.member)
 
     def restore_waiting(self, Message message not None, long long sequence):
         """Put back what waited; in order of the sequences. Nothing is noted."""
@@ -287,81 +284,75 @@ cdef class Group(Sharing):
 
     def restore_delivery(self, Target target not None, Message message, unsigned long long sequence, int qos):
         """Put back what a session has under way; its message is None when the client has received it."""
-        cdef Session session = target.receiver
         cdef Message kept = message if message is not None else Message(b"", b"")
-        if session.member is None or session.member not in self.targets:    # it has unsubscribed since
-            self.enter(target)
-        self.core.restored(session.member, kept, sequence, self.hub.now, qos, kept.publisher, kept.topic,
-                           kept.cost(), kept.expires_at_s or INFINITY, message is None)
+        return self.core.restored(self.enter(target.receiver), kept, sequence, self.hub.now, qos, kept.publisher,
+                                  kept.topic, kept.cost(), kept.expires_at_s or INFINITY, message is None, target)
 
     def restored(self, Session session not None):
         """All that was kept of a member is back, and it is away."""
-        self.member_went(session)
+        self.count_lasting(session.member)
+        self.member_changed(MEMBER_WENT, session.member)
 
-    cdef int tidy(self, Session session) except -1:
-        """Forget the session if nothing is left to do with it, and the group if nobody is."""
-        if session.member in self.core.places:
+    cdef int tidy(self, Member member) except -1:
+        """Forget the member if nothing is left to do with it, and the group if nobody is."""
+        if member in self.core.places:
             return 0
-        self.targets.pop(session.member, None)
-        if self in session.groups:
-            session.groups.remove(self)
+        member.groups.pop(self, None)
         if self.core.is_gone:
-            self.keeper.gone(self)
+            self.registry.gone(self)
         return 0
 
     # ---- what the core answers -----------------------------------------------------------------------
 
-    cdef int carry_out(self, list effects, Message published, Outcome outcome) except -1:
+    cdef int carry_out(self, list effects, Message published=None, Outcome outcome=None) except -1:
         """Do it; `outcome` is that of the message that was just published, if one was."""
-        cdef Outcome told
         cdef Py_ssize_t index = 0
-        cdef list withdrawals = None
         cdef object effect
-        cdef SendMessage sending
         while index < len(effects):    # a message that can't be sent adds to them
             effect = effects[index]
             index += 1
-            if type(effect) is SendMessage:
-                sending = <SendMessage>effect
-                told = outcome if sending.entry.message is published else None
-                self.send(sending.entry, <SessionMember>sending.member, sending.qos, sending.token, effects, told)
+            if type(effect) is Delivery:
+                self.send(<Delivery>effect, effects,
+                          outcome if (<Delivery>effect).entry.message is published else None)
             elif type(effect) is KeepMessage:
-                if self.is_lasting and (<KeepMessage>effect).entry.qos:
-                    self.note_waiting((<KeepMessage>effect).entry)
-                if self.hub.message_audience is not None:
-                    why = "no member is free" if len(self.core.policy) else "no member is connected"
-                    self.hub.message_audience.queued((<KeepMessage>effect).entry.message, None, self.name, why)
+                self.keep((<KeepMessage>effect).entry)
             elif type(effect) is DropMessage:
                 self.drop(<DropMessage>effect, published, outcome)
             else:
-                if withdrawals is None:
-                    withdrawals = []
-                withdrawals.append(effect)
-        if withdrawals is not None:
-            self.withdraw(withdrawals)
-        if self.core.queue.count and self.core.wake_at_s < self.wakes_at_s:
-            self.wakes_at_s = self.core.wake_at_s
-            self.keeper.wake(self, self.wakes_at_s)
+                (<WithdrawMessage?>effect).delivery.member.withdraw((<WithdrawMessage>effect).delivery)
+        if self.is_waiting or self.core.queue.count:
+            self.note_whether_waiting()
         return 0
 
-    cdef int send(self, Entry entry, SessionMember member, int qos, long long token, list effects,
-                  Outcome outcome) except -1:
-        """Let the member's session send it; what the core says to a message that can't be sent goes to `effects`."""
-        cdef Session session = member.session
-        cdef Target target = <Target>self.targets[member]
-        cdef Message message = <Message>entry.message
-        if self.hub.message_audience is not None:
-            self.hub.message_audience.selected(message, session.client_id, self.name)
-        if qos == 0:
-            session.deliver(message, target, outcome)
-        else:
-            member.open_promises -= 1
-            member.open_promises_bytes -= entry.size_bytes
-            if not session.send_shared(message, target, qos, token):
-                effects += self.core.refused(member, token, self.hub.now)
-        if self.is_lasting:
-            self.note_sent(entry, session, qos)
+    cdef int note_whether_waiting(self) except -1:
+        """Something waits here, or did."""
+        self.is_waiting = self.core.queue.count > 0
+        if not self.is_waiting:
+            self.agenda.waiting.pop(self, None)
+            return 0
+        self.agenda.waiting[self] = None
+        if self.core.wake_at_s < self.wakes_at_s:
+            self.wakes_at_s = self.core.wake_at_s
+            self.registry.wake(self, self.wakes_at_s)
         return 0
+
+    cdef int send(self, Delivery delivery, list effects, Outcome outcome) except -1:
+        """Let the member send it; what the core says to a message that can't be sent goes to `effects`."""
+        if self.hub.message_audience is not None:
+            self.hub.message_audience.selected(delivery.entry.message, delivery.member.name, self.name)
+        if not delivery.member.send(delivery, outcome):
+            effects += self.core.refused(delivery, self.hub.now)
+        if self.is_lasting:
+            self.note_sent(delivery)
+        return 0
+
+    def keep(self, Entry entry not None):
+        """It waits here."""
+        if self.is_lasting and entry.qos:
+            self.note_waiting(entry)
+        if self.hub.message_audience is not None:
+            why = "no member is free" if len(self.core.policy) else "no member is connected"
+            self.hub.message_audience.queued(entry.message, None, self.name, why)
 
     cdef int drop(self, DropMessage effect, Message published, Outcome outcome) except -1:
         counted = COUNTED.get(effect.reason)
@@ -370,15 +361,6 @@ cdef class Group(Sharing):
         self.note_taken(effect.entry)
         if effect.entry.message is published and effect.reason is GROUP_FULL and outcome is not None:
             outcome.is_refused = True
-        return 0
-
-    cdef int withdraw(self, list withdrawals) except -1:
-        cdef WithdrawMessage effect
-        by_session = {}
-        for effect in withdrawals:
-            by_session.setdefault((<SessionMember>effect.member).session, set()).add(effect.token)
-        for session, sequences in by_session.items():
-            (<Session>session).withdraw(sequences)
         return 0
 
     # ---- for the store -------------------------------------------------------------------------------
@@ -395,33 +377,37 @@ cdef class Group(Sharing):
             self.hub.journal.append((GROUP_TAKEN, self.name, self.filter, entry.sequence))
         return 0
 
-    cdef int note_sent(self, Entry entry, Session session, int qos) except -1:
+    cdef int note_sent(self, Delivery delivery) except -1:
         """It has left the group; but for the store it is still there if a crash would bring it back."""
-        if qos == 1 and not session.is_remembered:
-            return self.note_waiting(entry)
-        return self.note_taken(entry)
+        if delivery.qos == 1 and not delivery.member.is_lasting() and not delivery.is_over:
+            return self.note_waiting(delivery.entry)
+        return self.note_taken(delivery.entry)
 
-    def recount(self):
+    cdef int count_lasting(self, Member member) except -1:
         """Begin or end to tell the store what waits here, if the first or the last lasting member makes it so."""
-        is_lasting = self.hub.journal is not None and any(
-            [(<SessionMember>member).session.is_remembered for member in self.core.members])
-        if is_lasting and not self.is_lasting:
+        cdef Place place = self.core.places.get(member)
+        if place is not None and place.is_subscribed and member.is_lasting():
+            self.lasting.add(member)
+        else:
+            self.lasting.discard(member)
+        if self.lasting and not self.is_lasting:
             self.is_lasting = True
             for entry in self.entrusted():
                 self.note_waiting(<Entry>entry)
-        elif self.is_lasting and not is_lasting:
+        elif self.is_lasting and not self.lasting:
             self.is_lasting = False
             self.hub.journal.append((GROUP_ENDED, self.name, self.filter))
             for entry in self.entrusted():
                 (<Entry>entry).is_noted = False
+        return 0
 
     def lasts_no_longer(self, Session session not None):
         """The session ends with its connection from now on: what it has would be the group's again."""
-        cdef Place place = self.core.places.get(session.member)
         cdef Delivery delivery
-        self.recount()
-        if self.is_lasting and place is not None:
-            for delivery in place.deliveries.values():
+        self.agenda.work_off()
+        self.count_lasting(session.member)
+        if self.is_lasting:
+            for delivery in self.core.deliveries(session.member):
                 if delivery.qos == 1:
                     self.note_waiting(delivery.entry)
 
@@ -430,8 +416,8 @@ cdef class Group(Sharing):
         cdef Place place
         cdef Delivery delivery
         entries = [entry for entry in self.core.queue if (<Entry>entry).qos]
-        for member, place in self.core.places.items():
-            if not (<SessionMember>member).session.is_remembered:
+        for place in self.core.places.values():
+            if not place.member.is_lasting():
                 entries += [delivery.entry for delivery in place.deliveries.values() if delivery.qos == 1]
         return sorted(entries, key=lambda entry: entry.sequence)
 
@@ -444,12 +430,15 @@ cdef class Group(Sharing):
     def check(self):
         """Assert what must hold between any two events (for tests)."""
         cdef Session session
+        cdef Place place
         self.core.check()
         for member, place in self.core.places.items():
             session = (<SessionMember>member).session
             assert session.member is member
-            assert self in session.groups
-            assert (session.outlet is not None) == (<Place>place).is_online
-            open_here = {sequence for _, _, target, _, _, sequence in session.in_flight() if target.group is self}
-            assert open_here == set((<Place>place).deliveries), (open_here, (<Place>place).deliveries)
-        assert set(self.targets) == set(self.core.places)
+            assert self in member.groups
+            assert (session.outlet is not None) == place.is_online
+            assert place.target.receiver is session
+            open_here = session.shared_deliveries(self)
+            assert open_here == list(place.deliveries.values()), (open_here, place.deliveries)
+        assert (self in self.agenda.waiting) == (self.core.queue.count > 0)
+        assert self.is_lasting == bool(self.lasting)

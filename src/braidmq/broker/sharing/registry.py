@@ -14,9 +14,10 @@ import msgspec
 
 from braidmq.broker.hub import Hub
 from braidmq.broker.session import Session
+from braidmq.broker.sharing.agenda import Agenda
 from braidmq.broker.sharing.group import SharedGroup
 from braidmq.broker.sharing.policies import make_policy
-from braidmq.broker.sharing.receiver import Group, SessionMember
+from braidmq.broker.sharing.receiver import GroupReceiver, SessionMember
 from braidmq.broker.sharing.settings import GroupSettings
 from braidmq.config.groups import GroupOverride, GroupsConfig, PolicyName
 from braidmq.errors import ConfigError
@@ -36,45 +37,49 @@ class Plan(NamedTuple):
     settings: GroupSettings
 
 
-class SharedGroups:
+class GroupRegistry:
     def __init__(self, hub: Hub, timers: Timers, rng: Random, config: GroupsConfig) -> None:
         refuse_doubtful(config)
         self.config = config
         self._hub = hub
         self._timers = timers
         self._rng = rng
+        self._agenda = hub.agenda = Agenda()
         self._may_read: MayRead | None = None
-        self._groups: dict[GroupName, Group] = {}
-        self._forget: Callable[[Group], None] = lambda group: None
+        self._groups: dict[GroupName, GroupReceiver] = {}
+        self._forget: Callable[[GroupReceiver], None] = lambda group: None
         self._sweep()
 
-    def on_gone(self, forget: Callable[[Group], None]) -> None:
+    def on_gone(self, forget: Callable[[GroupReceiver], None]) -> None:
         """Call `forget` with every group that is no longer needed."""
         self._forget = forget
 
     def __len__(self) -> int:
         return len(self._groups)
 
-    def __iter__(self) -> Iterator[Group]:
+    def __iter__(self) -> Iterator[GroupReceiver]:
         return iter(list(self._groups.values()))
 
-    def get(self, name: str, filter: bytes) -> Group | None:
+    def get(self, name: str, filter: bytes) -> GroupReceiver | None:
         return self._groups.get(GroupName(name, filter))
 
-    def make(self, name: str, filter: bytes) -> Group:
+    def make(self, name: str, filter: bytes) -> GroupReceiver:
         """A new group; nobody is in it yet."""
         plan = plan_of(self.config, name, filter)
         core = SharedGroup(make_policy(plan.policy, self._rng, plan.options), plan.settings)
         core.readers.ask(self._member_may_read())
-        group = self._groups[GroupName(name, filter)] = Group(name, filter, self._hub, core, self)
+        group = GroupReceiver(name, filter, self._hub, core, self._agenda, self)
+        self._groups[GroupName(name, filter)] = group
         return group
 
-    def gone(self, group: Group) -> None:
+    def gone(self, group: GroupReceiver) -> None:
         """Nobody is in the group any more."""
-        if self._groups.pop(GroupName(group.name, group.filter), None) is not None:
+        name = GroupName(group.name, group.filter)
+        if self._groups.get(name) is group:
+            del self._groups[name]
             self._forget(group)
 
-    def wake(self, group: Group, at_s: float) -> None:
+    def wake(self, group: GroupReceiver, at_s: float) -> None:
         """Time alone may let a member have what waits."""
         if at_s != inf:
             self._timers.set(at_s, group.woken)

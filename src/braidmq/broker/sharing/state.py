@@ -4,9 +4,8 @@ from typing import Final
 
 import msgspec
 
-from braidmq.broker.session import Session
 from braidmq.broker.sharing.member import Member
-from braidmq.broker.sharing.receiver import Group
+from braidmq.broker.sharing.receiver import GroupReceiver, SessionMember
 
 MEMBERS_SHOWN_MAX: Final = 1_000
 MS_PER_S: Final = 1000.0
@@ -52,7 +51,7 @@ class GroupState(msgspec.Struct, frozen=True):
     members: list[MemberState]
 
 
-def state_of(group: Group, now: float, members_max: int = MEMBERS_SHOWN_MAX) -> GroupState:
+def state_of(group: GroupReceiver, now: float, members_max: int = MEMBERS_SHOWN_MAX) -> GroupState:
     core = group.core
     members = core.members
     given_total = sum(seat.chosen for seat in core.policy.rotation)
@@ -71,17 +70,18 @@ def state_of(group: Group, now: float, members_max: int = MEMBERS_SHOWN_MAX) -> 
     )
 
 
-def _state_of_member(group: Group, member: Member, given_total: int, now: float) -> MemberState:
-    policy, target = group.core.policy, group.target(member)
-    session = target.receiver
-    assert isinstance(session, Session)
+def _state_of_member(group: GroupReceiver, member: Member, given_total: int, now: float) -> MemberState:
+    policy, place = group.core.policy, group.core.place(member)
+    assert isinstance(member, SessionMember)
+    assert place is not None
+    session = member.session
     is_seated = member in policy
     given = policy.share(member) if is_seated else 0
     service_s = known_service_s(member)
     return MemberState(
         session.client_id,
         session.is_connected,
-        target.qos,
+        place.qos,
         session.inflight.count,
         session.queued,
         given,

@@ -12,9 +12,9 @@ from itertools import count
 from math import inf
 from random import Random
 
-from braidmq.broker.sharing.effects import Effect, SendMessage
+from braidmq.broker.sharing.effects import Effect
 from braidmq.broker.sharing.group import SharedGroup
-from braidmq.broker.sharing.member import Member
+from braidmq.broker.sharing.member import Delivery, Member
 from braidmq.broker.sharing.settings import GroupSettings
 from braidmq.client.meter import StatusMeter
 from braidmq.sim.balance.methods import Method
@@ -40,6 +40,17 @@ class Outcome:
         return cls([inf] * messages, [inf] * messages, [-1] * messages, [0] * members, [])
 
 
+class _SimulatedMember(Member):
+    """A member to which messages are under way for some time."""
+
+    index: int
+    convey: Callable[[int, Delivery], None]
+
+    def send(self, delivery: Delivery, outcome: object) -> bool:
+        self.convey(self.index, delivery)
+        return True
+
+
 class _Subscriber:
     """A member's client: what it has received, what it works on, and its way to the broker and back."""
 
@@ -51,7 +62,7 @@ class _Subscriber:
     def __init__(self, model: MemberModel, meter: StatusMeter | None) -> None:
         self.model = model
         self.meter = meter
-        self.queue: deque[tuple[int, int]] = deque()  # message, token
+        self.queue: deque[tuple[int, Delivery]] = deque()  # message, and as what it came
         self.is_working = False
         self.open_count = 0  # given to it and not processed
         self.last_arrival_s = -inf
@@ -94,17 +105,16 @@ class World:
         method = self._method
         joined_s = CONNECTED_S if model.joins_at_s is None else model.joins_at_s
         rtt_s = 2 * model.delay_s if method.knows_rtt else 0.0
-        self._members.append(
-            Member(
-                f"subscriber-{index}",
-                joined_s,
-                owner=index,
-                acks_when_processed=method.qos > 0 and method.declares.has(index),
-                has_event_status=method.reports_events,
-                rtt_s=rtt_s,
-                rtt_min_s=rtt_s,
-            )
+        member = _SimulatedMember(
+            f"subscriber-{index}",
+            joined_s,
+            acks_when_processed=method.qos > 0 and method.declares.has(index),
+            has_event_status=method.reports_events,
+            rtt_s=rtt_s,
+            rtt_min_s=rtt_s,
         )
+        member.index, member.convey = index, self._convey
+        self._members.append(member)
         interval_s = method.status_interval_s
         meter = None
         if interval_s is not None:
@@ -128,8 +138,8 @@ class World:
     def _published(self, number: int) -> None:
         self._carry_out(self._group.published(number, self._now, self._method.qos, "publisher", "topic", 100))
 
-    def _acknowledged(self, index: int, token: int) -> None:
-        self._carry_out(self._group.acknowledged(self._members[index], token, self._now))
+    def _acknowledged(self, _: int, delivery: Delivery) -> None:
+        self._carry_out(self._group.acknowledged(delivery, self._now))
 
     def _reported(self, index: int, report: StatusReport) -> None:
         member = self._members[index]
@@ -144,19 +154,21 @@ class World:
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, SendMessage):
-                index = effect.member.owner
-                assert isinstance(index, int)
-                subscriber = self._subscribers[index]
-                arrival_s = max(self._now + self._way_s(subscriber.model), subscriber.last_arrival_s)
-                subscriber.last_arrival_s = arrival_s
-                self._outcome.given[index] += 1
-                self._outcome.member[effect.message] = index
-                self._at(arrival_s, self._arrived, index, effect.message, effect.token)
-                self._feel_pressure(index, 1)
+            if isinstance(effect, Delivery):
+                effect.member.send(effect, None)
         if len(self._group.queue) and self._group.wake_at_s < self._wake_at_s:
             self._wake_at_s = self._group.wake_at_s
             self._at(self._wake_at_s, self._woken)
+
+    def _convey(self, index: int, delivery: Delivery) -> None:
+        """A message is sent to a member."""
+        subscriber = self._subscribers[index]
+        arrival_s = max(self._now + self._way_s(subscriber.model), subscriber.last_arrival_s)
+        subscriber.last_arrival_s = arrival_s
+        self._outcome.given[index] += 1
+        self._outcome.member[delivery.message] = index
+        self._at(arrival_s, self._arrived, index, delivery.message, delivery)
+        self._feel_pressure(index, 1)
 
     def _feel_pressure(self, index: int, change: int) -> None:
         """What the member has not taken in fills the socket: the rest of it is seen as unsent bytes."""
@@ -169,13 +181,13 @@ class World:
 
     # -- the members
 
-    def _arrived(self, index: int, number: int, token: int) -> None:
+    def _arrived(self, index: int, number: int, delivery: Delivery) -> None:
         subscriber = self._subscribers[index]
         if subscriber.meter is not None:
             subscriber.meter.received()
-        if token and self._method.on_receipt.has(index):
-            self._return(index, self._acknowledged, token)
-        subscriber.queue.append((number, token))
+        if delivery.qos and self._method.on_receipt.has(index):
+            self._return(index, self._acknowledged, delivery)
+        subscriber.queue.append((number, delivery))
         self._take(index)
         self._schedule_report(index)
 
@@ -183,23 +195,23 @@ class World:
         subscriber = self._subscribers[index]
         if subscriber.is_working or not subscriber.queue:
             return
-        number, token = subscriber.queue.popleft()
+        number, delivery = subscriber.queue.popleft()
         subscriber.is_working = True
         if subscriber.meter is not None:
             subscriber.meter.taken()
         self._outcome.wait_s[number] = self._now - self._scenario.publish_s[number]
         done_s = subscriber.model.finish_s(self._now, self._scenario.work[number])
-        self._at(done_s, self._finished, index, number, token, done_s - self._now)
+        self._at(done_s, self._finished, index, number, delivery, done_s - self._now)
 
-    def _finished(self, index: int, number: int, token: int, work_s: float) -> None:
+    def _finished(self, index: int, number: int, delivery: Delivery, work_s: float) -> None:
         subscriber = self._subscribers[index]
         subscriber.is_working = False
         self._outcome.completion_s[number] = self._now - self._scenario.publish_s[number]
         self._left -= 1
         if subscriber.meter is not None:
             subscriber.meter.processed(work_s)
-        if token and not self._method.on_receipt.has(index):
-            self._return(index, self._acknowledged, token)
+        if delivery.qos and not self._method.on_receipt.has(index):
+            self._return(index, self._acknowledged, delivery)
         self._feel_pressure(index, -1)
         self._take(index)
         self._schedule_report(index)

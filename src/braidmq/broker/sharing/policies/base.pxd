@@ -1,4 +1,4 @@
-from braidmq.broker.sharing.member cimport Member
+from braidmq.broker.sharing.member cimport Delivery, Member
 
 
 cdef class Seat:
@@ -29,8 +29,8 @@ cdef class Policy:
     cpdef void join(self, Member member, double now, int qos=*)
     cpdef void leave(self, Member member, double now)
     cpdef void take_over(self, Policy old, double now)
-    cpdef void sent(self, Member member, double now, long long token=*)
-    cpdef bint acked(self, Member member, double now, long long token)
+    cpdef void sent(self, Member member, double now, Delivery delivery=*)
+    cpdef bint acked(self, Member member, double now, Delivery delivery)
     cpdef void status(self, Member member, double now, object report)
     cpdef Member choose(self, double now, object publisher, object topic, int qos=*, Py_ssize_t pending=*)
     cpdef double eligible_at(self, double now)

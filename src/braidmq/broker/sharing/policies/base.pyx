@@ -72,18 +72,18 @@ cdef class Policy:
         for seat in old.rotation:
             self.join(seat.member, now, seat.qos)
 
-    cpdef void sent(self, Member member, double now, long long token=0):
+    cpdef void sent(self, Member member, double now, Delivery delivery=None):
         cdef Seat seat = self.seat_of(member)
         cdef list rotation = self.rotation
-        member.sent(now, token, self.mean_service())
+        member.sent(now, delivery, self.mean_service())
         seat.chosen += 1
         if rotation[len(rotation) - 1] is not seat:
             rotation.remove(seat)
             rotation.append(seat)
         self.chose(seat, now)
 
-    cpdef bint acked(self, Member member, double now, long long token):
-        return member.acked(now, token)
+    cpdef bint acked(self, Member member, double now, Delivery delivery):
+        return member.acked(now, delivery)
 
     cpdef void status(self, Member member, double now, object report):
         """`report`: a braidmq.wire.status.StatusReport."""

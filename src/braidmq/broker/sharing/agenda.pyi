@@ -1,0 +1,6 @@
+from braidmq.broker.receiver import Receiver
+
+class SharedReceiver(Receiver): ...
+
+class Agenda:
+    def settle(self) -> None: ...
