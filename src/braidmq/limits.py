@@ -204,6 +204,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         0, None,
         "The same bound in bytes of topics and payloads.",
     )] = 256 * MIB
+    wills_bytes_max: Annotated[int, _bound(
+        0, None,
+        "The most bytes of all clients' wills, with 200 more a will for keeping it. A will waits for as long "
+        "as its client is connected, and longer if it is delayed; a CONNECT with one for which there is no "
+        "room is refused with 0x97.",
+    )] = 64 * MIB
     route_cache_max: Annotated[int, _bound(
         1, None,
         "How many topics keep their list of subscribers ready. Beyond it a topic is matched again; it costs "

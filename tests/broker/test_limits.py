@@ -16,6 +16,7 @@ from braidmq.wire import (
     Publish,
     Pubrec,
     ReasonCode,
+    Will,
 )
 from tests.broker.world import Client, World
 
@@ -186,3 +187,23 @@ def test_a_topic_beyond_the_limits_is_refused_and_nothing_else() -> None:
     nobody = ReasonCode.NO_MATCHING_SUBSCRIBERS
     assert client.read() == [Puback(3, refused), Puback(4, refused), Puback(5, nobody), Puback(6, nobody)]
     assert world.broker.hub.counters()["dropped_topic_too_long"] == 6
+
+
+def test_all_wills_together_have_a_bound() -> None:
+    will = Will("gone", b"x" * 800)  # with what keeping it costs, a little more than 1,000 bytes
+    world = World(wills_bytes_max=10_500)
+    lasting = Properties(session_expiry_s=100)
+    clients = [world.connect(f"c-{number}", will=will, properties=lasting) for number in range(10)]
+    late = world.open()
+    late.send(Connect("late", will=will))
+    assert late.expect(Connack).reason == 0x97
+    assert world.broker.wills.refused == 1
+    again = world.connect("c-0", clean_start=False, will=will, properties=lasting)  # its own is replaced
+    assert clients[0].is_closed
+    for client in (again, *clients[1:5]):
+        client.send(Disconnect())
+    for client in clients[5:]:
+        client.vanish()
+    world.pass_time(1000)
+    assert world.broker.wills.held_bytes == 0
+    world.connect("late", will=will)

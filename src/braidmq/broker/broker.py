@@ -36,6 +36,7 @@ from braidmq.broker.router import Router
 from braidmq.broker.session import Session
 from braidmq.broker.sharing.registry import GroupRegistry
 from braidmq.broker.sharing.status_reports import StatusReports, agreed, declared_in, status_topic_of
+from braidmq.broker.wills import Wills
 from braidmq.config.groups import GroupsConfig
 from braidmq.errors import ProtocolError
 from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
@@ -97,6 +98,7 @@ class Broker:
         self.run_aside: Aside | None = None
         # Who else may have a client's session, and is asked before it is used here; None: nobody.
         self.claims: Claims | None = None
+        self.wills = Wills(limits.wills_bytes_max)
         self.noted_wills: set[str] = set()  # client ids whose will the store has
         self._make_client_id = make_client_id
         self._on_closed = on_closed
@@ -233,6 +235,7 @@ class Broker:
         """Nobody else has the session: find or make it, answer, and send what waits."""
         client_id = connection.client_id
         assert client_id is not None
+        self.wills.check_room(self.sessions.get(client_id), packet.will)
         session, is_resumed = self._session_for(client_id, packet, connection)
         connection.session = session
         self.newcomers.settle(connection)
@@ -304,7 +307,7 @@ class Broker:
         other = session.outlet
         if isinstance(other, Connection):  # [MQTT-3.1.4-3]
             if not ends and session.will is not None and session.will.delay_s:
-                session.will = None  # the session goes on, so a delayed will is not due [MQTT-3.1.3-9]
+                self.wills.put(session, None)  # the session goes on, so it isn't due yet [MQTT-3.1.3-9]
             other.end(ReasonCode.SESSION_TAKEN_OVER, "the client has connected again")
 
     def _resume(self, session: Session) -> None:
@@ -314,12 +317,12 @@ class Broker:
         if session.will_timer is not None:
             session.will_timer.cancel()
             session.will_timer = None
-        session.will = None
+        self.wills.put(session, None)
         session.away_since_s = 0.0
         self.remember(session, AWAY, 0.0)
 
     def _adopt_wishes(self, session: Session, packet: Connect) -> None:
-        session.will = pending_will(packet.will) if packet.will is not None else None
+        self.wills.put(session, pending_will(packet.will) if packet.will is not None else None)
         self.change_expiry(session, asked_expiry(packet))
         self._note_will(session, 0.0)
 
@@ -414,8 +417,9 @@ class Broker:
             session.expiry_timer = self.timers.set(due_s, lambda: self.end_session(session, "expired"))
 
     def send_will(self, session: Session) -> None:
-        will, session.will, session.will_timer = session.will, None, None
+        will, session.will_timer = session.will, None
         assert will is not None
+        self.wills.put(session, None)
         self._note_will(session, 0.0)
         topic = will.topic.decode()
         message = will.message(session.client_id, self.hub.now)

@@ -174,7 +174,7 @@ class Connection(Lane):
                 raise ProtocolError(ReasonCode.PROTOCOL_ERROR, "this session can't be made to last")
             self.broker.change_expiry(self.session, expiry_s)
         if packet.reason == ReasonCode.NORMAL_DISCONNECTION:
-            self.session.will = None  # [MQTT-3.14.4-3]
+            self.broker.wills.put(self.session, None)  # [MQTT-3.14.4-3]
         self.close("the client has said goodbye")
 
     # ---- getting in ----------------------------------------------------------------------------------

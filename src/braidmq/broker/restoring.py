@@ -175,14 +175,14 @@ def _restore_absences(
     for session, away_since_s in restored:
         saved_will = wills.pop(session.client_id, None)
         if saved_will is not None:
-            session.will = saved_will.will
+            broker.wills.put(session, saved_will.will)
         if not away_since_s:
             broker.settle_absence(session)
         else:
             broker.await_return(session, away_since_s, saved_will.due_s if saved_will else 0.0)
     for client_id, saved_will in wills.items():  # their sessions ended with the connection
         session = Session(broker.hub, client_id, saved_will.owner)
-        session.will = saved_will.will
+        broker.wills.put(session, saved_will.will)
         broker.send_will(session)
 
 

@@ -37,7 +37,8 @@ cdef enum:
     PACKET_IDS_MAX = 65535
     PROTOCOL_ERROR = 0x82
     PACKET_IDENTIFIER_NOT_FOUND = 0x92
-    REPLAYED_AT_A_STRETCH = 256    # retained messages that are looked at before others have their turn
+    REPLAYED_AT_A_STRETCH = 256    # retained messages that are looked at before others have their turn,
+    REPLAY_SHARE = 4               # or until this part of a turn's time is over: rules may make looking slow
     FETCHED_BELOW = 64    # deliveries that are left in memory when the next page is read
 
 
@@ -306,8 +307,9 @@ cdef class Session(Receiver):
     cdef int replay_some(self) except -1:
         """Send retained messages, if nothing else waits: some now, and some when the others have had their turn."""
         cdef int looked_at = 0
+        cdef double until_s = self.hub.stopwatch.read_s() + self.hub.work_s_max / REPLAY_SHARE
         while self.replay is not None and self.queue is None and self.resend is None and self.may_send():
-            if looked_at == REPLAYED_AT_A_STRETCH:
+            if looked_at == REPLAYED_AT_A_STRETCH or self.hub.stopwatch.read_s() > until_s:
                 self.outlet.ask_for_more()
                 break
             looked_at += 1

@@ -171,6 +171,7 @@ class SystemTopics:
         yield "bytes/received", counts["bytes_received"]
         yield "bytes/sent", counts["bytes_sent"]
         yield "quotas/pauses", broker.quota_pauses
+        yield "quotas/refused wills", broker.wills.refused
         yield "quotas/refused addresses", broker.refused_addresses
         yield "quotas/refused connecting", broker.newcomers.pushed_out
         yield "quotas/refused connections", broker.refused_connections

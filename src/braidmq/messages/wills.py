@@ -1,9 +1,13 @@
 """The message a client leaves for the case that it goes without a word."""
 
+from typing import Final
+
 import msgspec
 
 from braidmq.messages.message import Message
 from braidmq.wire import Properties, Will, encode_properties
+
+OVERHEAD_BYTES: Final = 200
 
 
 class PendingWill(msgspec.Struct, frozen=True):
@@ -16,6 +20,11 @@ class PendingWill(msgspec.Struct, frozen=True):
     properties: bytes  # encoded, without will delay and message expiry
     delay_s: int
     expiry_s: int | None
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it holds in memory, roughly: its bytes and the objects around them."""
+        return len(self.topic) + len(self.payload) + len(self.properties) + OVERHEAD_BYTES
 
     def message(self, client_id: str, now: float) -> Message:
         """The message, published now; its expiry begins with its publication."""
