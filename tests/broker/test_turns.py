@@ -56,6 +56,21 @@ def test_many_packets_that_make_work_are_spread_over_turns(version: int) -> None
     assert isinstance(flat[-1], Pingresp)
 
 
+def test_many_who_make_work_share_the_time() -> None:
+    world = world_of_turns(0.1)
+    clients = [world.connect(f"c-{number}") for number in range(10)]
+    packets = [Subscribe(number, (Subscription(f"t/{number}"),)) for number in range(1, 1001)]
+    for client in clients:
+        client.connection.receive(b"".join(encode(packet, V5) for packet in packets), world.now)
+        client.read()
+    for client in clients:
+        world.deferred.pop(0)()
+        assert 0 < len(client.read()) < 10
+    world.run_deferred()
+    assert world.broker.hub.resting == 0
+    assert not any(client.is_paused for client in clients)
+
+
 def test_new_topics_are_work() -> None:
     world = world_of_turns(1)
     client, reader = world.connect("c"), world.connect("r")

@@ -11,6 +11,8 @@ from math import inf
 from random import Random
 from typing import Any, Final
 
+import msgspec
+
 from braidmq.broker.access import Errand, Gate
 from braidmq.broker.admission import Claims, SessionClaim
 from braidmq.broker.audience import Audience, Heeds, OnFailure
@@ -37,6 +39,7 @@ from braidmq.broker.session import Session
 from braidmq.broker.sharing.registry import GroupRegistry
 from braidmq.broker.sharing.status_reports import StatusReports, agreed, declared_in, status_topic_of
 from braidmq.broker.wills import Wills
+from braidmq.broker.wishes import asked_expiry, check_wishes, granted_keep_alive, granted_properties
 from braidmq.config.groups import GroupsConfig
 from braidmq.errors import ProtocolError
 from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
@@ -45,21 +48,13 @@ from braidmq.store import Store
 from braidmq.store.records import AWAY, SESSION, SESSION_ENDED, WILL
 from braidmq.timing.stopwatch import Stopwatch
 from braidmq.timing.timers import Timers
-from braidmq.topics import validate_topic
-from braidmq.wire import V5, V31, V311, Caps, Connack, Connect, Packet, Properties, ReasonCode
+from braidmq.wire import Caps, Connack, Connect, Packet, Properties, ReasonCode
 from braidmq.wire.pingreq import STATUS_BY_PUBLISH
 
 RETAINED_SWEEP_S: Final = 60.0
 
 
 Aside = Callable[[Errand], None]
-
-
-def asked_expiry(packet: Connect) -> int:
-    """How many seconds the client wants its session to outlive the connection."""
-    if packet.version == V5:
-        return packet.properties.session_expiry_s or 0
-    return 0 if packet.clean_start else UINT32_CEILING
 
 
 class Broker:
@@ -185,27 +180,9 @@ class Broker:
 
     def check_connect(self, packet: Connect) -> None:
         """Raise ProtocolError if the CONNECT asks for what nobody can have here."""
-        limits = self.limits
         self.connects_received += 1
         self._check_seats()
-        if len(packet.client_id.encode()) > limits.client_id_bytes_max:
-            raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is too long")
-        needs_client_id = packet.version == V31 or (packet.version == V311 and not packet.clean_start)
-        if needs_client_id and not packet.client_id:  # [MQTT-3.1.3-8] of 3.1.1
-            raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is missing")
-        if packet.version != V5 and self._is_too_quiet(packet):
-            # MQTT 3 can't be told another one; Mosquitto refuses with the same code.
-            raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the keep alive is too long, or none")
-        if self.hub.store.is_failing and (packet.will is not None or asked_expiry(packet)):
-            raise ProtocolError(ReasonCode.SERVER_UNAVAILABLE, "the store can't be written")
-        if packet.will is not None:
-            validate_topic(
-                packet.will.topic, bytes_max=limits.topic_bytes_max, levels_max=limits.topic_levels_max
-            )
-            if packet.will.topic.startswith("$SYS/"):
-                raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "a will below $SYS, which is the broker's own")
-            if packet.will.retain and not limits.retained_messages_max:
-                raise ProtocolError(ReasonCode.RETAIN_NOT_SUPPORTED, "retained messages are turned off")
+        check_wishes(packet, self.limits, can_keep=not self.hub.store.is_failing)
 
     @property
     def is_full(self) -> bool:
@@ -245,7 +222,7 @@ class Broker:
         if are_wanted(packet):
             connection.numbers_deliveries = True
             properties = confirmed(properties, identify(session, self._rng))
-        connection.keep_alive(self._keep_alive(packet))
+        connection.keep_alive(granted_keep_alive(packet, self.limits))
         self._greet(connection, Connack(is_resumed, ReasonCode.SUCCESS, properties))
         if self.hub.audience is not None:
             self.hub.audience.tell(
@@ -343,37 +320,13 @@ class Broker:
                 group.lasts_no_longer(session)
         self.remember(session, SESSION, session.owner, session.expiry_s)
 
-    def _keep_alive(self, packet: Connect) -> int:
-        limits = self.limits
-        if packet.version != V5:
-            return packet.keep_alive_s
-        if limits.server_keep_alive_s:
-            return limits.server_keep_alive_s
-        return limits.keep_alive_s_max if self._is_too_quiet(packet) else packet.keep_alive_s
-
-    def _is_too_quiet(self, packet: Connect) -> bool:
-        """Whether the client asks for a longer keep alive than it may have, or for none."""
-        longest_s = self.limits.keep_alive_s_max
-        return longest_s > 0 and not 0 < packet.keep_alive_s <= longest_s
-
     def _connack_properties(
         self, packet: Connect, client_id: str, authentication_data: bytes | None
     ) -> Properties:
-        limits = self.limits
-        keep_alive_s = self._keep_alive(packet)
-        asked_expiry_s = packet.properties.session_expiry_s or 0
-        granted_expiry_s = min(asked_expiry_s, limits.session_expiry_s_max)
-        return Properties(
-            session_expiry_s=granted_expiry_s if granted_expiry_s != asked_expiry_s else None,
-            receive_maximum=limits.receive_maximum if limits.receive_maximum != UINT16_CEILING else None,
-            retain_available=None if limits.retained_messages_max else False,
-            maximum_packet_size_bytes=limits.packet_bytes_max,
-            assigned_client_id=None if packet.client_id else client_id,  # [MQTT-3.1.3-7]
-            topic_alias_maximum=limits.topic_alias_max or None,
-            server_keep_alive_s=keep_alive_s if keep_alive_s != packet.keep_alive_s else None,
-            authentication_method=packet.properties.authentication_method,
-            authentication_data=authentication_data,
-            user_properties=agreed(declared_in(packet), self.groups.config.status_interval_ms),
+        agreement = agreed(declared_in(packet), self.groups.config.status_interval_ms)
+        granted = granted_properties(packet, client_id, self.limits)
+        return msgspec.structs.replace(
+            granted, authentication_data=authentication_data, user_properties=agreement
         )
 
     # ---- going ---------------------------------------------------------------------------------------

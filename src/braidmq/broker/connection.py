@@ -319,11 +319,13 @@ class Connection(Lane):
 
     def take_a_rest(self) -> None:
         """The client has made much work: the others come first, the rest of its input in the next turn."""
-        if self.state is not State.CLOSED and self._pauses.isdisjoint(PARKED - {Pause.REST}):
+        if self.state is not State.CLOSED and self._pauses.isdisjoint(PARKED):
             self._pause(Pause.REST)
+            self.hub.resting += 1
             self.shell.defer(self._rested)
 
     def _rested(self) -> None:
+        self.hub.resting -= 1
         self._pauses.discard(Pause.REST)
         self._go_on()
 

@@ -18,6 +18,7 @@ class Hub:
     audience: Audience | None
     message_audience: Audience | None
     watched: int
+    resting: int
     def __init__(self, limits: Limits, store: Store, stopwatch: Stopwatch | None = None) -> None: ...
     @property
     def limits(self) -> Limits: ...

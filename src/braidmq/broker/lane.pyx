@@ -65,6 +65,8 @@ cdef enum:
     PUBLISH_WORK = 16
     ACKNOWLEDGEMENT_WORK = 4
 
+cdef double WORK_S_MIN = 0.0002
+
 # One read buffer for the process: it is filled and emptied within one call of the event loop.
 cdef unsigned char _scratch[SCRATCH_BYTES]
 cdef object _scratch_view = PyMemoryView_FromMemory(<char*>_scratch, SCRATCH_BYTES, PyBUF_WRITE)
@@ -242,7 +244,9 @@ cdef class Lane(Outlet):
         return frame - data
 
     cdef int begin_work(self) except -1:
-        self.works_until_s = self.hub.stopwatch.read_s() + self.hub.work_s_max
+        # Many who make much work share the time, so that the others wait no longer than beside one of them.
+        cdef double share_s = self.hub.work_s_max / (1 + self.hub.resting)
+        self.works_until_s = self.hub.stopwatch.read_s() + max(share_s, WORK_S_MIN)
         self.work_left = WORK_UNLOOKED
         return 0
 
