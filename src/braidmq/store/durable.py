@@ -32,6 +32,7 @@ SEGMENT_BYTES: Final = 4 * MIB  # of a file, in which a message is written once
 SLICE_BYTES: Final = 64 * 1024  # of a checkpoint with one turn, at least
 QUEUE_MEMORY_BYTES_MAX: Final = 128 * MIB
 FRAME_HEAD_BYTES: Final = MARK_BYTES + NUMBERS.size
+NUMBERS_OF_SECONDS: Final = 1 << 32  # more than deliveries can be made before the system writes to disk
 FILES_MAX: Final = 16  # restarts make small files; more than this begin a checkpoint too
 
 class DurableStore:
@@ -112,6 +113,8 @@ class DurableStore:
             raise
         for note in loader.notes + lost:
             self._tell(note)
+        self._must_checkpoint = loader.has_salvaged or bool(lost)
+        self._protect_numbers(state, was_closed=manifest.is_closed)
         self._oldest = loader.oldest
         self._number = loader.newest
         self._grown_bytes = loader.held_bytes
@@ -125,8 +128,17 @@ class DurableStore:
             tell=self._tell,
         )
         self._begin_file()
-        self._must_checkpoint = loader.has_salvaged or bool(lost)
         return state
+
+    def _protect_numbers(self, state: State, *, was_closed: bool) -> None:
+        """Let no delivery number be used again that a client may know though the record of it is lost."""
+        if self._must_checkpoint:  # nobody knows how many: clients are to see another session
+            for saved in state.sessions.values():
+                saved.identity = 0
+        elif self._durability == "process" and not was_closed:  # with the operating system, the last seconds
+            for saved in state.sessions.values():
+                if saved.identity:
+                    saved.last_sequence += NUMBERS_OF_SECONDS
 
     def _run_on_writer(self, action: Callable[[], None]) -> None:
         assert self._writer is not None

@@ -41,6 +41,11 @@ class Manifest:
         for place in (0, 1):
             self._take(self._read(place))
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the broker was stopped in order."""
+        return self.newest is not None and self.newest.size_bytes is not None
+
     def _read(self, place: int) -> bytes:
         try:
             with self.path.open("rb") as file:
