@@ -92,8 +92,7 @@ def _restore_sessions(broker: Broker, state: State) -> None:
     # Only now every shared group is there again, so that what belongs to it finds it.
     _restore_waiting(broker, state)
     restored: list[tuple[Session, float]] = []  # and since when the client has been away
-    while state.sessions:
-        client_id = next(iter(state.sessions))
+    for client_id in list(state.sessions):
         saved = state.sessions.pop(client_id)  # its memory is used for what follows
         session = broker.sessions[client_id]
         _restore_deliveries(broker, session, saved)
