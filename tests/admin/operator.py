@@ -18,7 +18,7 @@ TOKEN = "a-token-that-is-long-enough"
 def make_desk(
     world: World, token: str | None = None, *, reload: Callable[[], None] | None = None, **admin: Any
 ) -> Desk:
-    config = Config(limits=world.broker.limits, admin=AdminConfig(port=8080, token=token, **admin))
+    config = Config(limits=world.broker.limits, admin=AdminConfig(**({"port": 8080, "token": token} | admin)))
     return Desk(world.broker, lambda: config, lambda: world.now, world.broker.hub.end_turn, reload)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from braidmq.admin.app import make_app
 from braidmq.admin.desk import Desk
@@ -15,6 +16,24 @@ from braidmq.errors import ConfigError
 
 GOODBYE_S: Final = 1  # how long running requests may take when the broker stops
 BACKLOG: Final = 128
+CONNECTIONS_MAX: Final = 64  # half of the files that are kept back
+SILENCE_S: Final = 10.0  # how long a caller may take for its first request
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP for a few callers at a time: files that they would use up are the clients' and the store's."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > CONNECTIONS_MAX:
+            transport.close()
+        else:
+            self.loop.call_later(SILENCE_S, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        """uvicorn waits without end for a first request."""
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -33,7 +52,7 @@ class AdminServer:
         self._metrics = Metrics(desk)
         settings = uvicorn.Config(
             make_app(desk, self._metrics),
-            http="h11",
+            http=BoundedProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
