@@ -28,7 +28,8 @@ setup: $(VENV)/.built ## install everything into .venv; .venv/bin/braidmq works 
 
 .PHONY: test
 test: setup $(VENV)/.tools ## run the whole test suite
-	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
+	@sh tools/install_judges.sh
+	PYTHONHASHSEED=0 $(BIN)/pytest -n auto --dist loadgroup $(ARGS)
 
 .PHONY: hunt
 hunt: setup $(VENV)/.tools ## look for failures with new random examples, for MINUTES=10
@@ -37,7 +38,9 @@ hunt: setup $(VENV)/.tools ## look for failures with new random examples, for MI
 .PHONY: check
 check: setup $(VENV)/.tools ## style, types and import rules
 	$(BIN)/ruff check .
+	$(BIN)/cython-lint src
 	$(BIN)/mypy
+	$(BIN)/python -m tools.check_stubs
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: serve

@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from braidmq.limits import Limits
+from tests.conftest import left_out_line
 from tools import configuration_doc
 
 ROOT = Path(__file__).parent.parent
@@ -47,6 +49,20 @@ def test_no_tracked_file_names_a_path_of_somebodys_machine() -> None:
 
 def test_nothing_built_is_tracked() -> None:
     assert [path for path in tracked_files() if path.suffix in {".so", ".c", ".pyc", ".whl"}] == []
+
+
+def test_no_test_is_left_to_chance() -> None:
+    """`make test` says the same every time; new examples are for `make hunt`."""
+    chance = re.compile(r"Random\(\)|urandom|uuid[14]\(|SystemRandom|\bsecrets\.|use_true_random=True")
+    tests = {path: text for path, text in texts() if path.parts[0] == "tests" and path.suffix == ".py"}
+    allowed = {THIS_FILE, Path("tests/hunt.py")}
+    assert [path for path, text in tests.items() if chance.search(text) and path not in allowed] == []
+
+
+def test_what_was_left_out_is_told_with_its_reason() -> None:
+    assert left_out_line(Counter()) == "left out: nothing"
+    told = left_out_line(Counter({"no Java": 2, "no Mosquitto": 5}))
+    assert told == "left out: 7 tests. 2 for: no Java; 5 for: no Mosquitto"
 
 
 def test_every_compiled_module_has_a_stub_for_the_type_checker() -> None:

@@ -5,6 +5,7 @@ import pytest
 from braidmq.errors import ProtocolError
 from braidmq.wire import WILL_OWNER, PacketType, Properties, ReasonCode, decode_properties, encode_properties
 from braidmq.wire.properties import PROPERTY_TABLE
+from tests.support.rows import check_rows
 from tests.wire.cases.building import block, text
 
 P = PacketType
@@ -68,40 +69,52 @@ def test_matrix_names_every_property_of_the_code() -> None:
     assert {row.field for row in PROPERTY_TABLE} == set(Properties.__struct_fields__)
 
 
-@pytest.mark.parametrize(("identifier", "owner"), PLACED)
-def test_property_in_its_place(identifier: int, owner: int) -> None:
-    field, _, value, _ = MATRIX[identifier]
-    expected = Properties(**{field: value})  # type: ignore[arg-type]
-    data = block(one(identifier))
-    assert decode_properties(data, 0, owner) == (expected, len(data))
-    assert encode_properties(expected, owner) == data
-
-
-@pytest.mark.parametrize(("identifier", "owner"), MISPLACED)
-def test_property_out_of_place(identifier: int, owner: int) -> None:
-    assert refusal(block(one(identifier)), owner) == ReasonCode.MALFORMED_PACKET
-    if identifier != AUTHENTICATION_DATA:
+def test_property_in_its_place() -> None:
+    def check(place: tuple[int, int]) -> None:
+        identifier, owner = place
         field, _, value, _ = MATRIX[identifier]
-        with pytest.raises(ProtocolError):
-            encode_properties(Properties(**{field: value}), owner)  # type: ignore[arg-type]
+        expected = Properties(**{field: value})  # type: ignore[arg-type]
+        data = block(one(identifier))
+        assert decode_properties(data, 0, owner) == (expected, len(data))
+        assert encode_properties(expected, owner) == data
+
+    check_rows(PLACED, check)
 
 
-@pytest.mark.parametrize(("identifier", "owner"), PLACED)
-def test_property_given_twice(identifier: int, owner: int) -> None:
-    twice = block(one(identifier), one(identifier))
-    if (identifier, owner) in REPEATABLE:
-        properties, _ = decode_properties(twice, 0, owner)
-        assert len(getattr(properties, MATRIX[identifier][0])) == 2
-        assert encode_properties(properties, owner) == twice
-    else:
-        assert refusal(twice, owner) == ReasonCode.PROTOCOL_ERROR
+def test_property_out_of_place() -> None:
+    def check(place: tuple[int, int]) -> None:
+        identifier, owner = place
+        assert refusal(block(one(identifier)), owner) == ReasonCode.MALFORMED_PACKET
+        if identifier != AUTHENTICATION_DATA:
+            field, _, value, _ = MATRIX[identifier]
+            with pytest.raises(ProtocolError):
+                encode_properties(Properties(**{field: value}), owner)  # type: ignore[arg-type]
+
+    check_rows(MISPLACED, check)
 
 
-@pytest.mark.parametrize(("identifier", "owner"), PLACED)
-def test_property_cut_short(identifier: int, owner: int) -> None:
-    data = one(identifier)
-    for end in range(1, len(data)):
-        assert refusal(block(data[:end]), owner) == ReasonCode.MALFORMED_PACKET
+def test_property_given_twice() -> None:
+    def check(place: tuple[int, int]) -> None:
+        identifier, owner = place
+        twice = block(one(identifier), one(identifier))
+        if place in REPEATABLE:
+            properties, _ = decode_properties(twice, 0, owner)
+            assert len(getattr(properties, MATRIX[identifier][0])) == 2
+            assert encode_properties(properties, owner) == twice
+        else:
+            assert refusal(twice, owner) == ReasonCode.PROTOCOL_ERROR
+
+    check_rows(PLACED, check)
+
+
+def test_property_cut_short() -> None:
+    def check(place: tuple[int, int]) -> None:
+        identifier, owner = place
+        data = one(identifier)
+        for end in range(1, len(data)):
+            assert refusal(block(data[:end]), owner) == ReasonCode.MALFORMED_PACKET
+
+    check_rows(PLACED, check)
 
 
 def test_unknown_identifiers() -> None:
@@ -111,11 +124,13 @@ def test_unknown_identifiers() -> None:
             assert refusal(block(bytes((identifier,)), b"\0" * 8), owner) == ReasonCode.MALFORMED_PACKET
 
 
-@pytest.mark.parametrize("identifier", [i for i, row in MATRIX.items() if len(row[1]) == 1 and i != 0x0B])
-@pytest.mark.parametrize("value", [2, 3, 0x80, 0xFF])
-def test_property_of_one_bit_with_another_value(identifier: int, value: int) -> None:
-    owner = min(MATRIX[identifier][3])
-    assert refusal(block(bytes((identifier, value))), owner) == ReasonCode.PROTOCOL_ERROR
+def test_property_of_one_bit_with_another_value() -> None:
+    def check(identifier: int) -> None:
+        owner = min(MATRIX[identifier][3])
+        for value in (2, 3, 0x80, 0xFF):
+            assert refusal(block(bytes((identifier, value))), owner) == ReasonCode.PROTOCOL_ERROR
+
+    check_rows([i for i, row in MATRIX.items() if len(row[1]) == 1 and i != 0x0B], check)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from functools import partial
 
 from cpython.pyport cimport PY_SSIZE_T_MAX
 
-from braidmq.store.encoding cimport Encoder
 from braidmq.timing.stopwatch cimport Stopwatch
 
 DROP_NAMES = (

@@ -16,14 +16,13 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
 from braidmq.broker.hub cimport (
-    DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, DROP_TOPIC_TOO_LONG, WATCH_PACKETS, WATCH_PUBLISHED, Hub,
+    DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, DROP_TOPIC_TOO_LONG, WATCH_PACKETS, WATCH_PUBLISHED,
 )
 from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, uint16
 from braidmq.messages.message cimport Message, new_message
 from braidmq.broker.outlet cimport Outlet
 from braidmq.broker.receiver cimport Frames, Outcome, Run, Target
 from braidmq.broker.router cimport Fanout, Router
-from braidmq.broker.session cimport Session
 from braidmq.wire.buffer cimport ByteBuffer
 from braidmq.wire.scan cimport PublishScan, check_publish_properties, has_wildcard, read_varint, utf8_valid
 

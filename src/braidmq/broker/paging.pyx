@@ -18,7 +18,7 @@ from braidmq.messages.message cimport Message
 from braidmq.broker.router cimport Router
 from braidmq.broker.receiver cimport Target
 from braidmq.broker.session cimport Session
-from braidmq.store.encoding cimport Encoder, Named
+from braidmq.store.encoding cimport Named
 
 from braidmq.store.records import PAGED, UNPAGED
 

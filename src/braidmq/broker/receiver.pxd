@@ -37,7 +37,7 @@ cdef class Target:
     cdef readonly bint retain_as_published
     cdef readonly bytes identifiers          # subscription identifiers, as encoded properties
     cdef readonly Receiver group             # the shared group that this delivery belongs to, or None
-    cdef readonly str spared                 # client id whose own messages are not for all of the subscriptions, or None
+    cdef readonly str spared                 # client id whose own messages aren't for all of the subscriptions, or None
     cdef readonly Target own                 # what is left of them for its own messages, or None
 
     cdef inline Target towards(self, str publisher):

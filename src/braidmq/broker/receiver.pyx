@@ -13,7 +13,6 @@ cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from braidmq.broker.incoming cimport Incoming, read_publish, translate_frames
-from braidmq.broker.outlet cimport Outlet
 from braidmq.messages.message cimport Message, new_message
 from braidmq.wire.buffer cimport ByteBuffer
 

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from braidmq.broker.sharing.receiver cimport GroupReceiver
 from braidmq.broker.hub cimport DROP_QUEUE_FULL, Hub
 from braidmq.messages.message cimport Message
-from braidmq.broker.receiver cimport Outcome, Receiver, Target
+from braidmq.broker.receiver cimport Outcome, Target
 from braidmq.broker.session cimport Session
 from braidmq.topics.trie cimport FilterTrie
 from braidmq.wire.scan cimport SUBSCRIPTION_IDENTIFIER, write_varint

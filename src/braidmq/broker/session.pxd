@@ -29,7 +29,7 @@ cdef class Session(Receiver):
     cdef readonly int window                 # QoS 1/2 messages that the client takes at a time
     cdef readonly int outstanding            # of them on their way on this connection
     cdef readonly unsigned long long last_sequence    # the number of the newest delivery
-    cdef public unsigned long long identity          # tells it from earlier sessions of the client id; 0 until asked for
+    cdef public unsigned long long identity          # tells it from the client id's earlier sessions; 0 until asked for
     cdef readonly set inbound                # QoS 2 packet ids from the client, between PUBLISH and PUBREL; or None
     cdef Named named                         # its client id's number in the store's present file
     cdef readonly bint is_remembered                  # outlives its connection, so its changes are journalled
@@ -83,4 +83,5 @@ cdef class Session(Receiver):
     cdef int give_up_queue(self) except -1
     cdef bint can_take(self) noexcept
     cdef int withdraw(self, Delivery delivery) except -1
-    cdef int note_queued(self, Message message, Target target, int qos, bint retain, unsigned long long sequence) except -1
+    cdef int note_queued(self, Message message, Target target, int qos, bint retain,
+                         unsigned long long sequence) except -1

@@ -14,7 +14,6 @@ memory nor a pause of the loop.
 """
 
 from collections import OrderedDict, deque
-from math import inf
 
 from braidmq.broker.backlog cimport Backlog, Page, Ring, Waiting
 from braidmq.broker.hub cimport (
@@ -556,8 +555,8 @@ cdef class Session(Receiver):
         cdef Message message
         cdef Target target
         cdef Waiting waiting
-        cdef Py_ssize_t step
-        for step in range(ring.count):
+        cdef Py_ssize_t _step
+        for _step in range(ring.count):
             waiting = ring.at(0)[0]
             message = <Message>waiting.message
             target = <Target>waiting.target

@@ -1,6 +1,9 @@
+from typing import final
+
 from braidmq.client._batch import Inbox
 from braidmq.client._ledger import AckLedger
 
+@final
 class Scanner:
     fast: bool
     dropping_qos0: bool

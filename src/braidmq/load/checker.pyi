@@ -1,3 +1,6 @@
+from typing import final
+
+@final
 class Checker:
     def __init__(self, subscribers: int, streams: int, publishers: int) -> None: ...
     @property

@@ -5,7 +5,7 @@ cdef class Message:
     # What all receivers of a message share, and where it stands in the file that is being written.
     cdef readonly bytes topic            # UTF-8, validated
     cdef readonly bytes payload
-    cdef readonly bytes properties       # the MQTT 5 properties passed on as they came: no alias, expiry or subscription id
+    cdef readonly bytes properties       # MQTT 5 properties passed on as they came: no alias, expiry, subscription id
     cdef readonly int qos                # as published
     cdef readonly bint retain            # as published
     cdef readonly double expires_at_s    # on the broker's clock; 0 = never

@@ -8,7 +8,6 @@ transport, which then says when there is room. Plain TCP on Linux needs no trans
 
 from libc.errno cimport EAGAIN, EINTR, errno
 
-from braidmq.broker.hub cimport Hub
 from braidmq.broker.lane cimport Lane
 from braidmq.broker.outlet cimport DirectWriter
 from braidmq.timing.stopwatch cimport Stopwatch

@@ -1,7 +1,10 @@
+from typing import final
+
 from typing_extensions import Buffer as BufferProtocol
 
 from braidmq.client._batch import MessageBatch
 
+@final
 class Buffer(BufferProtocol):
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -10,6 +13,7 @@ Identity = tuple[Buffer, Buffer, Buffer, Buffer]
 
 def identify(batch: MessageBatch) -> Identity: ...
 
+@final
 class ColumnBuilder:
     @property
     def rows(self) -> int: ...

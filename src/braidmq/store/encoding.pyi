@@ -1,7 +1,10 @@
+from typing import final
+
 from braidmq.store.records import Record
 
 KINDS: dict[str, int]
 
+@final
 class Encoder:
     is_failing: bool
     def __init__(self, wall_offset_s: float) -> None: ...

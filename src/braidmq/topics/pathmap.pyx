@@ -90,7 +90,7 @@ cdef class PathMap:
         graph_close(&self.graph)
         self.graph = empty
         # Held until the end, because dropping the values may run code that uses this map.
-        cdef list values = self.values
+        cdef list _values = self.values
         self.values = [None]
         self.free_slots = []
         self.clears += 1

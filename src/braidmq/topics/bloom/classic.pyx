@@ -44,8 +44,8 @@ cdef class ClassicBloom:
         cdef uint64_t start = hash_level(element, len(element))
         cdef uint64_t step = mum(start ^ C3, C1) | 1
         cdef uint64_t position
-        cdef int index
-        for index in range(self.hashes):
+        cdef int _index
+        for _index in range(self.hashes):
             position = high64(start, self.bits)
             start += step
             self.words[position >> 6] |= (<uint64_t>1) << (position & 63)
@@ -57,10 +57,10 @@ cdef class ClassicBloom:
         cdef uint64_t start = hash_level(element, len(element))
         cdef uint64_t step = mum(start ^ C3, C1) | 1
         cdef uint64_t position
-        cdef int index
+        cdef int _index
         if self.counters is None:
             raise TypeError("a filter without counters can't forget")
-        for index in range(self.hashes):
+        for _index in range(self.hashes):
             position = high64(start, self.bits)
             start += step
             if self.counters.decrease(position):
@@ -70,8 +70,8 @@ cdef class ClassicBloom:
         cdef uint64_t start = hash_level(element, len(element))
         cdef uint64_t step = mum(start ^ C3, C1) | 1
         cdef uint64_t position
-        cdef int index
-        for index in range(self.hashes):
+        cdef int _index
+        for _index in range(self.hashes):
             position = high64(start, self.bits)
             if not (self.words[position >> 6] >> (position & 63)) & 1:
                 return False

@@ -7,8 +7,6 @@ share it, counters stay small: at 22 bits and 10 hashes a key about one in 10^15
 
 from libc.stdlib cimport calloc, free
 
-from braidmq.topics.bloom.hashing cimport SLICES_PER_MIX, first_mix, second_mix
-
 cdef enum:
     STICKY = 15
 

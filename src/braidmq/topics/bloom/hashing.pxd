@@ -74,7 +74,7 @@ cdef extern from *:
 
 cdef enum:
     DEPTH_MAX = 128     # levels that are told apart; what lies deeper is answered with "maybe"
-    MASK_DEPTH_MAX = 63 # depths from here on share the last bit of a depth mask
+    MASK_DEPTH_MAX = 63  # depths from here on share the last bit of a depth mask
     SLICES_PER_MIX = 7  # 9-bit slices in one 64-bit mix
 
 cdef extern from *:

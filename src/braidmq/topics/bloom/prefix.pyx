@@ -33,8 +33,8 @@ cdef inline uint64_t all_set(const uint64_t* line, uint64_t slices, int count) n
     guessed.
     """
     cdef uint64_t together = 1
-    cdef int index
-    for index in range(count):
+    cdef int _index
+    for _index in range(count):
         together &= line[(slices >> 6) & 7] >> (slices & 63)
         slices >>= 9
     return together

@@ -52,7 +52,7 @@ def decode_positions(
     cdef list positions = []
     cdef Py_ssize_t cursor = 0, available = data.shape[0] * 8
     cdef uint64_t high, low, position, expected = 0
-    cdef int shift
+    cdef int _shift
     if not 0 <= width <= WIDTH_MAX:
         raise ValueError(f"a width of {width} bits is impossible")
     for _ in range(count):
@@ -63,7 +63,7 @@ def decode_positions(
         cursor += 1
         if cursor + width > available:
             raise ValueError(f"{count} positions were promised, the data ends after {len(positions)}")
-        for shift in range(width):
+        for _shift in range(width):
             low = low << 1 | ((data[cursor >> 3] >> (7 - (cursor & 7))) & 1)
             cursor += 1
         position = expected + (high << width | low)

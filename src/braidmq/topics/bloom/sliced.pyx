@@ -37,8 +37,8 @@ cdef inline uint64_t narrow(
     """Keep the slots that are set in the rows of `count` slices; whether any are left. No branch a row."""
     cdef const uint64_t* row
     cdef uint64_t alive = 0
-    cdef int index, word
-    for index in range(count):
+    cdef int _index, word
+    for _index in range(count):
         row = base + (slices & (BLOCK_BITS - 1)) * width
         slices >>= 9
         for word in range(width):
@@ -75,8 +75,8 @@ cdef inline void warm(SlicedFilter self, uint64_t key, const int width) noexcept
     """Ask memory for the first rows of a key that will be asked for soon."""
     cdef const uint64_t* base = self.rows + (key & self.block_mask) * BLOCK_BITS * width
     cdef uint64_t slices = first_mix(key)
-    cdef int index
-    for index in range(FIRST_ROWS):
+    cdef int _index
+    for _index in range(FIRST_ROWS):
         prefetch(base + (slices & (BLOCK_BITS - 1)) * width)
         slices >>= 9
 
@@ -273,13 +273,13 @@ cdef class SlicedFilter:
         cdef uint64_t block, stop = min(first + count, self.block_mask + 1)
         cdef uint64_t bit = (<uint64_t>1) << (slot & 63), bits
         cdef uint64_t* row
-        cdef int word, index
+        cdef int word, _index
         self.require_fitting(filter.block_mask + 1)
         for block in range(first, stop):
             row = self.rows + block * BLOCK_BITS * self.width + (slot >> 6)
             for word in range(WORDS_PER_BLOCK):
                 bits = filter.lines[(block & filter.block_mask) * WORDS_PER_BLOCK + word]
-                for index in range(64):
+                for _index in range(64):
                     row[0] = row[0] & ~bit | (bit if bits & 1 else 0)
                     bits >>= 1
                     row += self.width
