@@ -1,5 +1,7 @@
 """A session that moves to another broker goes on there as it would have gone on at home."""
 
+import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,11 @@ from braidmq.broker.broker import Broker
 from braidmq.broker.restoring import export_session, install_session, living, restore, session_records
 from braidmq.errors import ProtocolError
 from braidmq.limits import Limits
+from braidmq.messages.message import Message
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
 from braidmq.store.records import (
+    AWAY,
     GROUP_ENDED,
     NUMBERED,
     PAGED,
@@ -29,6 +33,7 @@ from tests.broker.world import World
 from tests.durability.history import CLIENT_IDS, Play, histories, picture, steps
 from tests.durability.paged import PagingStore, settle
 from tests.durability.test_restoring import WALL_OFFSET_S, KeepingStore, play, restored
+from tests.store.keeper import Keeper
 
 LASTING = Properties(session_expiry_s=100)
 
@@ -223,3 +228,31 @@ def test_the_bound_of_memory_holds_while_a_broker_is_restored(tmp_path: Path) ->
     assert broker.hub.queue_memory_bytes <= 50_000
     for session in broker.sessions.values():
         session.check()
+
+
+def test_pages_made_while_restoring_are_written_before_the_log_speaks_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Keeper(tmp_path)
+    message = Message(b"t", bytes(1000), 1)
+    keeper.keep([
+        (SESSION, "s", None, 60.0), (AWAY, "s", 1.0), (QUEUED, "s", 1, message, 1, False, b"", None)
+    ])
+    keeper.close()
+    (tmp_path / "manifest.braid").unlink()
+    keeper = Keeper(tmp_path, salvage=True, queue_memory_bytes_max=10)
+    keeper.store.flush()
+    written: list[str] = []
+    write = os.pwrite
+
+    def noting(descriptor: int, data: bytes, offset: int) -> int:
+        written.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        return write(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", noting)
+    broker = Broker(Limits(), keeper.store, BuiltInGate(), lambda: "made")
+    restore(broker, keeper.state, 2.0)
+    keeper.store.checkpoint_from(partial(living, broker))
+    keeper.store.flush()
+    assert (written[0], written[1][:3]) == ("page-0000000001.braid", "log")
+    keeper.close()

@@ -195,6 +195,7 @@ class DurableStore:
     def _begin_file(self) -> None:
         assert self._writer is not None
         if len(self.journal):  # noted by the restored broker, before its first turn
+            self.pages.flush()
             self._write(self.journal.take(), _nobody_waits)
         self._number += 1
         self._file_bytes = HEADER.size
