@@ -63,6 +63,7 @@ demo-small: setup ## one broker, publishers and subscribers with a live table; n
 
 .PHONY: soak
 soak: java setup $(VENV)/.tools ## kill and cut brokers, receivers, workers and Spark for minutes, then count every message
+	$(BIN)/pytest -m soak tests/spark
 	$(BIN)/python -m tests.spark.soak $(ARGS)
 
 .PHONY: bench

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow.fs import FileSystem
 from pyspark.sql import SparkSession
 
 from tests.support.broker import Broker, start_braidmq
@@ -27,7 +29,27 @@ def java_is_there() -> bool:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def object_store() -> Iterator[str]:
+    """A server that speaks S3, with a bucket; everybody finds it in the environment."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    os.environ.update(
+        AWS_ACCESS_KEY_ID="test",
+        AWS_SECRET_ACCESS_KEY="test",
+        AWS_REGION="eu-central-1",
+        AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}",
+        AWS_ALLOW_HTTP="true",
+    )
+    maker, _ = FileSystem.from_uri("s3://plant/?allow_bucket_creation=true")
+    maker.create_dir("plant")
+    yield "s3://plant"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(object_store: str) -> Iterator[SparkSession]:
+    """Its workers have the environment in which it starts, so the object store comes first."""
     if not java_is_there():
         pytest.skip("no Java runtime, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)")
     # Spark's own children start this Python, in which the package is installed.

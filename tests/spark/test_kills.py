@@ -125,6 +125,7 @@ def test_mosquitto_loses_nothing(attack: Callable[[str, int], Attacked]) -> None
     expect(under.queries[0], under.publisher.wanted, exact=False)
 
 
+@pytest.mark.soak
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(900)
 def test_spark_reads_every_message_once_whatever_is_killed(tmp_path: Path) -> None:

@@ -157,6 +157,7 @@ def test_a_wrong_option_is_refused_by_name_before_anything_starts(
     assert not (topics.folder / "wal").exists()
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_it_works_over_spark_connect(spark: SparkSession, address: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.spark.connect_query", address, str(tmp_path)]

@@ -11,7 +11,7 @@ from braidmq.spark.files import ClaimError, Files, LocalFiles, RemoteFiles, open
 from braidmq.spark.offsets import Segment, new_log_number
 from braidmq.spark.options import BrokerAddress
 from braidmq.spark.plan import Keep
-from braidmq.spark.wal import Member, SegmentWriter, Wal
+from braidmq.spark.wal import Member, SegmentWriter, SourceState, Wal
 
 Opener = Callable[[Path], Files]
 KINDS: list[Opener] = [LocalFiles, lambda path: RemoteFiles(fs.LocalFileSystem(), str(path))]
@@ -104,3 +104,23 @@ def test_a_location_is_a_path_or_a_uri(tmp_path: Path) -> None:
 def test_a_new_log_numbers_above_any_log_before_it() -> None:
     assert new_log_number(1_000.9) == 1_000_000_000
     assert new_log_number(1_001.0) - new_log_number(1_000.0) == 1_000_000
+
+
+def test_a_log_can_be_in_an_object_store(object_store: str, name: str) -> None:
+    wal = Wal(f"{object_store}/{name}/wal")
+    writer = SegmentWriter(wal, "s", first=100)
+    for payload in (b"a", b"b"):
+        writer.write(rows(payload), 10)
+    assert wal.subscribers() == ["s"]
+    stored = [wal.read("s", segment).column("payload").to_pylist() for segment in wal.log("s")]
+    assert stored == [[b"a"], [b"b"]]
+    wal.trim("s", wal.log("s"), committed=102, keep=Keep(0, 0, 0))
+    assert wal.log("s") == (Segment(101, 1, 10),)
+    wal.make_id()
+    wal.write_state(SourceState(at=1.0))
+    assert Wal(wal.location).id() == wal.id() is not None
+    assert Wal(wal.location).state() == SourceState(at=1.0)
+    newer = SegmentWriter(Wal(wal.location), "s", first=0)
+    assert newer.next == 102
+    with pytest.raises(ClaimError, match="another writer"):
+        writer.write(rows(b"c"), 10)

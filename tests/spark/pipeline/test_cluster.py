@@ -22,6 +22,7 @@ from tests.spark.pipeline.samples import make_config
 from tests.spark.waiting import wait_for
 
 pytestmark = [
+    pytest.mark.soak,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(1200),
     pytest.mark.skipif(not java_is_there(), reason="no Java runtime"),

@@ -33,7 +33,10 @@ def root(tmp_path: Path) -> Place:
 
 def open_log(root: Place, *, delta: bool = False) -> CommitLog:
     tables = {name: root.at(name) for name in TARGETS}
-    return CommitLog("test", root.at("_pipeline"), tables, {"one": SCHEMA} if delta else None)
+    internal = root.at("_pipeline")
+    return CommitLog(
+        "test", internal.at("commits"), internal.at("staging"), tables, {"one": SCHEMA} if delta else None
+    )
 
 
 def stage(log: CommitLog, numbers: list[int], times_us: list[int] | None = None) -> TaskReport:
@@ -114,6 +117,31 @@ def test_a_crash_while_files_are_moved_is_made_good(
     assert numbers(root, "one") == numbers(root, "two") == [1, 2, 3, 4]
     if delta:
         assert sorted(DeltaTable(root.at("one").path).to_pyarrow_table()["n"].to_pylist()) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("delta", [False, True])
+def test_tables_can_be_in_an_object_store_with_their_commits_in_a_directory(
+    tmp_path: Path, object_store: str, name: str, monkeypatch: pytest.MonkeyPatch, delta: bool
+) -> None:
+    far, work = open_place(f"{object_store}/{name}{delta}"), open_place(str(tmp_path))
+
+    def open_far() -> CommitLog:
+        tables = {"one": far.at("one"), "two": work.at("two")}
+        delta_tables = {"one": SCHEMA} if delta else None
+        return CommitLog("test", work.at("commits"), far.at("_staging"), tables, delta_tables)
+
+    log = open_far()
+    log.commit("q", 0, [stage(log, [1, 2])])
+    with monkeypatch.context() as patched:
+        patched.setattr(CommitLog, "_move", crash_after(1, CommitLog._move))
+        with pytest.raises(CrashError):
+            log.commit("q", 1, [stage(log, [3])])
+    again = open_far()
+    again.recover()
+    assert again.has("q", 1)
+    assert numbers(far, "one") == numbers(work, "two") == [1, 2, 3]
+    if delta:
+        assert sorted(DeltaTable(far.at("one").uri).to_pyarrow_table()["n"].to_pylist()) == [1, 2, 3]
 
 
 def test_what_was_staged_and_never_committed_is_thrown_away(root: Place) -> None:

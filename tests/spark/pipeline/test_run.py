@@ -79,8 +79,13 @@ def forget_batch(home: Home, query: str, batch: int) -> None:
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
-def test_every_message_is_in_the_tables_once(spark: SparkSession, tmp_path: Path, format: str) -> None:
+def test_every_message_is_in_the_tables_once(
+    spark: SparkSession, tmp_path: Path, format: str, object_store: str, name: str
+) -> None:
+    """Delta in a directory; Parquet in an object store, since in a directory other tests have it."""
     text = PLANT.replace("[pipeline]", f'[pipeline]\nformat = "{format}"')
+    if format == "parquet":
+        text = text.replace('location = "data"', f'location = "{object_store}/{name}"\nwork = "work"')
     plant = Plant(spark, make_config(tmp_path, text), tmp_path / "inbox")
     plant.receive([telemetry(f"d{n % 3}", n) for n in range(40)] + [("lost", b""), telemetry("d1", "broken")])
     plant.receive([telemetry("d1", n) for n in range(20)])

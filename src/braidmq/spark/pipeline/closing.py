@@ -63,4 +63,4 @@ def write_tick(home: Home, event_us: int) -> None:
     name = f"tick-{event_us}-{uuid.uuid4().hex}.parquet"
     staged = home.internal.at("staging", "ticks").make().at(name)
     pq.write_table(row, staged.path, filesystem=staged.files)
-    home.root.files.move(staged.path, home.table(AGGREGATES_FEED).make().at(name).path)
+    staged.move_to(home.table(AGGREGATES_FEED).make().at(name))

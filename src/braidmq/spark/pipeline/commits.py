@@ -44,11 +44,16 @@ class CommitLog:
     """The commits of one writer. There must be one writer at a time."""
 
     def __init__(
-        self, name: str, internal: Place, tables: dict[str, Place], delta: dict[str, pa.Schema] | None = None
+        self,
+        name: str,
+        commits: Place,
+        staging: Place,
+        tables: dict[str, Place],
+        delta: dict[str, pa.Schema] | None = None,
     ) -> None:
         self._name = name
-        self._log = internal.at("commits", name).make()
-        self._staging = internal.at("staging", name)
+        self._log = commits.at(name).make()
+        self._staging = staging.at(name)
         self._tables = tables
         self._delta = delta or {}
         self.last = self._read_last()
@@ -129,7 +134,7 @@ class CommitLog:
     def _move(self, staged: Place, table: Place, name: str, partition: str) -> None:
         if staged.exists():
             table.at(partition.rstrip("/")).make()
-            staged.files.move(staged.path, table.at(name).path)
+            staged.move_to(table.at(name))
 
     def _remove(self, file: Place) -> None:
         if file.exists():

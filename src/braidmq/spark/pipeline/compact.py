@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from braidmq.spark.pipeline.commits import CommitLog
@@ -19,7 +18,7 @@ from braidmq.spark.pipeline.evolution import check_tables
 from braidmq.spark.pipeline.home import Home, exclusive
 from braidmq.spark.pipeline.ingest import run_writers, table_task
 from braidmq.spark.pipeline.places import Place
-from braidmq.spark.pipeline.reading import spark_schema
+from braidmq.spark.pipeline.reading import files_of, read_files
 from braidmq.spark.pipeline.recovery import WRITING, recover_work, recover_writers
 from braidmq.spark.pipeline.status import COMPACT
 from braidmq.spark.pipeline.tables import user_tables
@@ -66,9 +65,7 @@ def compact(
 def _compact_partition(
     spark: SparkSession, home: Home, log: CommitLog, table: str, files: list[SmallFile], target_bytes: int
 ) -> Compacted:
-    place = home.table(table)
-    reader = spark.read.schema(spark_schema(home, table)).option("basePath", place.uri)
-    rows = reader.parquet(*(place.at(file.path).uri for file in files)).drop(*PARTITION_COLUMNS)
+    rows = read_files(spark, home, table, [file.path for file in files]).drop(*PARTITION_COLUMNS)
     count = max(1, round(sum(file.bytes for file in files) / target_bytes))
     task = table_task(table, home.targets()[table], log.staging().uri, home.config.pipeline.file_rows_max)
     reports = run_writers(rows.coalesce(count), task)
@@ -92,15 +89,8 @@ def small_files(
 
 def table_files(home: Home, place: Place) -> list[SmallFile]:
     """The files that are in a table now."""
-    listed = [
-        SmallFile(str(PurePosixPath(info.path).relative_to(place.path)), info.size)
-        for info in place.list(recursive=True)
-        if info.base_name.endswith(".parquet") and "_delta_log" not in info.path
-    ]
-    if home.config.pipeline.format != "delta" or not listed:
-        return listed
-    current = {PurePosixPath(uri).name for uri in DeltaTable(place.uri).file_uris()}
-    return [file for file in listed if PurePosixPath(file.path).name in current]
+    sizes = {info.path: info.size for info in place.list(recursive=True)}
+    return [SmallFile(file, sizes[place.at(file).path]) for file in files_of(home, place)]
 
 
 def start_of(partition: str) -> datetime:

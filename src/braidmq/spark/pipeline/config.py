@@ -46,6 +46,7 @@ class PipelineSettings(_Table, frozen=True, kw_only=True):
     """Where the tables are and how often they grow."""
 
     location: Text
+    work: Text | None = None  # checkpoints, commits and hand-offs; by default _pipeline in the location
     format: Literal["parquet", "delta"] = "parquet"
     trigger_s: Seconds = 1.0
     payload_bytes_max: Annotated[int, msgspec.Meta(ge=1, le=256 * 1024 * 1024)] = 1024 * 1024
@@ -173,7 +174,11 @@ def load_pipeline(path: Path) -> PipelineConfig:
     )
     return msgspec.structs.replace(
         config,
-        pipeline=msgspec.structs.replace(config.pipeline, location=_beside(config.pipeline.location, path)),
+        pipeline=msgspec.structs.replace(
+            config.pipeline,
+            location=_beside(config.pipeline.location, path),
+            work=None if config.pipeline.work is None else _beside(config.pipeline.work, path),
+        ),
     )
 
 
@@ -215,12 +220,24 @@ def _refuse_contradictions(config: PipelineConfig) -> None:
     _refuse_repeats("rule", [rule.name for rule in config.rules])
     for index, rule in enumerate(config.rules):
         _refuse_rule(rule, config, ("rule", index))
+    _refuse_place(config.pipeline)
     _refuse_alerts(config.alerts)
     _refuse_aggregates(config)
     groups = [(source.group, broker) for source in config.sources for broker in source.brokers]
     for group, broker in groups:
         if groups.count((group, broker)) > 1:
             raise _DoubtError(("source",), f"group {group!r} is used twice at broker {broker}")
+
+
+def _refuse_place(settings: PipelineSettings) -> None:
+    if settings.work is None and "://" in settings.location and not settings.location.startswith("file://"):
+        raise _DoubtError(
+            ("pipeline", "work"),
+            "is needed where the location is no directory: one for checkpoints and commits, which need a "
+            "rename that is done at once; on a cluster one that all machines share",
+        )
+    if settings.work is not None and "://" in settings.work:
+        raise _DoubtError(("pipeline", "work"), "has to be a directory, not a URI")
 
 
 def _refuse_repeats(table: str, names: list[str]) -> None:

@@ -40,12 +40,11 @@ class Home(NamedTuple):
 
     config: PipelineConfig
     root: Place
-
-    @property
-    def internal(self) -> Place:
-        return self.root.at(INTERNAL)
+    internal: Place
 
     def table(self, name: str) -> Place:
+        if name in INTERNAL_TABLES:
+            return self.internal.at(name[1:])
         return self.root.at(directory_of(self.config, name))
 
     def checkpoint(self, query: str) -> Place:
@@ -61,14 +60,16 @@ class Home(NamedTuple):
 
     @property
     def has_locks(self) -> bool:
-        return "://" not in self.root.uri
+        return self.internal.is_local
 
     def commits(self, writer: str) -> Place:
         return self.internal.at("commits", writer)
 
     def commit_log(self, writer: str) -> CommitLog:
         tables = {name: self.table(name) for name in self.targets()}
-        return CommitLog(writer, self.internal, tables, self.delta_tables())
+        # Staged where the tables are: there moving a file is cheapest.
+        staging = self.internal.at("staging") if self.root.is_local else self.root.at("_staging")
+        return CommitLog(writer, self.internal.at("commits"), staging, tables, self.delta_tables())
 
     def delta_tables(self) -> dict[str, pa.Schema]:
         return user_tables(self.config) if self.config.pipeline.format == "delta" else {}
@@ -76,7 +77,9 @@ class Home(NamedTuple):
 
 def open_home(config: PipelineConfig) -> Home:
     """The home of a pipeline; nothing is made."""
-    return Home(config, open_place(config.pipeline.location))
+    root = open_place(config.pipeline.location)
+    work = config.pipeline.work
+    return Home(config, root, root.at(INTERNAL) if work is None else open_place(work))
 
 
 @contextmanager

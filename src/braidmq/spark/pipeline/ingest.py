@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody k
 
 from braidmq.spark.pipeline.commits import CommitLog
 from braidmq.spark.pipeline.config import PipelineConfig
-from braidmq.spark.pipeline.home import Home
+from braidmq.spark.pipeline.home import Home, open_home
 from braidmq.spark.pipeline.places import open_place
 from braidmq.spark.pipeline.reading import read_table
 from braidmq.spark.pipeline.sorting import Sorter
@@ -106,7 +106,7 @@ def report_batch(report: TaskReport) -> pa.RecordBatch:
 def tools_of(config: bytes) -> tuple[Sorter, dict[str, Target], int]:
     """A worker process serves many batches; it reads its configuration once."""
     value = msgspec.json.decode(config, type=PipelineConfig)
-    targets = Home(value, open_place(value.pipeline.location)).targets()
+    targets = open_home(value).targets()
     return Sorter(value), targets, value.pipeline.file_rows_max
 
 

@@ -1,10 +1,13 @@
 """Where a pipeline keeps its files: a directory on any file system that pyarrow reaches.
 
 Local paths, `file://`, `s3://` and `hdfs://` are opened the same way on the driver and on executors. A small
-file is replaced as a whole or not at all (written beside and renamed), where renaming is atomic.
+file is replaced as a whole or not at all (written beside and renamed), where renaming is atomic. An object
+store finds its credentials and its address in the environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and so
+on), which is the same for pyarrow and for Delta.
 """
 
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import pyarrow.fs as pafs
@@ -24,6 +27,20 @@ class Place(NamedTuple):
     def at(self, *names: str) -> "Place":
         below = "/".join(names)
         return Place(self.files, f"{self.path}/{below}", f"{self.uri}/{below}")
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.uri or self.uri.startswith("file://")
+
+    def move_to(self, target: "Place") -> None:
+        """A file; between two file systems it is copied, and then deleted here."""
+        if urlsplit(self.uri)[:2] == urlsplit(target.uri)[:2]:
+            self.files.move(self.path, target.path)
+            return
+        pafs.copy_files(
+            self.path, target.path, source_filesystem=self.files, destination_filesystem=target.files
+        )
+        self.files.delete_file(self.path)
 
     def make(self) -> "Place":
         self.files.create_dir(self.path, recursive=True)

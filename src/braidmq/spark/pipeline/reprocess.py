@@ -76,7 +76,7 @@ def reprocess(
         if home.config.aggregates is not None:
             rebuilt.append(job.rebuild_aggregates(home.config.aggregates))
         note_tables(home, dict(user_tables(home.config)))
-        home.root.files.delete_file(home.internal.at(MARKER).path)
+        home.internal.files.delete_file(home.internal.at(MARKER).path)
     return rebuilt
 
 

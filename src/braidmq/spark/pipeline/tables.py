@@ -6,6 +6,7 @@ LOCATION/
   clean/SCHEMA/                             the same, one table a schema
   _pipeline/                                checkpoints, commits, staged files, feeds, device states
 ```
+The last may be elsewhere (`work`): an object store has no rename, which checkpoints and commits need.
 Tables grow by the hour of arrival, not of the event: a device with a wrong clock can't make partitions.
 """
 
@@ -129,7 +130,5 @@ def user_tables(config: PipelineConfig) -> dict[str, pa.Schema]:
 
 
 def directory_of(config: PipelineConfig, table: str) -> str:
-    """Where a table is, relative to the location."""
-    if table.startswith("_"):
-        return f"{INTERNAL}/{table[1:]}"
+    """Where a table that users see is, relative to the location."""
     return f"clean/{table}" if any(schema.name == table for schema in config.schemas) else table
