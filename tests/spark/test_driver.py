@@ -1,6 +1,8 @@
 """The driver's side of a query with real receivers, without Spark: members, ends, losses, metrics."""
 
+import os
 import shutil
+import signal
 import socket
 import time
 import urllib.request
@@ -9,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from braidmq.access.passwords import hash_password
 from braidmq.client import BlockingClient, TlsFiles
-from braidmq.spark.driver import DataLossError, StreamDriver
+from braidmq.spark.driver import DataLossError, StreamDriver, UnavailableError
 from braidmq.spark.files import ClaimError
-from braidmq.spark.health import SessionTakenError
+from braidmq.spark.health import RefusedError, SessionTakenError
 from braidmq.spark.metrics import serve_metrics
 from braidmq.spark.offsets import Offsets, Segment
 from braidmq.spark.plan import TriggerLimits
@@ -127,6 +130,46 @@ def test_a_broker_that_is_away_is_no_error(start: Start, name: str) -> None:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         driver = start(brokers=f"127.0.0.1:{taken.getsockname()[1]}")
         wait_for(lambda: driver.latest({}, NO_LIMITS) == {} and _reason(driver) != "", "the reason")
+
+
+def test_a_broker_that_does_not_let_us_in_ends_the_query_with_its_reason(
+    start: Start, tmp_path: Path
+) -> None:
+    passwords = tmp_path / "passwords"
+    passwords.write_text(f"ada:{hash_password(b'right', b'salt' * 4).text()}\n")
+    with serving([{}], f'[auth]\npassword_file = "{passwords}"\n') as (_, (port,)):
+        for begin in (lambda driver: driver.latest({}, NO_LIMITS), StreamDriver.prepare_available_now):
+            driver = start(brokers=f"127.0.0.1:{port}", username="ada", password="wrong")
+            with pytest.raises(RefusedError, match=r"receiver .*: .*refused.*0x8[67]"):
+                wait_for(lambda driver=driver, begin=begin: begin(driver) is Ellipsis, "the refusal")
+            driver.stop()
+
+
+def test_what_could_not_be_fetched_fails_a_query_that_reads_what_is_there(
+    start: Start, tmp_path: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        chosen = {"brokers": f"127.0.0.1:{taken.getsockname()[1]}", "availableNowTimeout": "500ms"}
+        with pytest.raises(UnavailableError, match=r"what waits for .* is not read"):
+            start(**chosen).prepare_available_now()
+        start(**chosen, failWhenUnavailable="false", walLocation=tmp_path / "other").prepare_available_now()
+
+
+def test_receivers_end_quietly_when_they_are_told_to(
+    start: Start, location: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    driver = start()
+    driver.latest({}, NO_LIMITS)
+    wait_for(receiving(driver, 1), "the receiver")
+    for pid in driver.supervisor.pids().values():
+        os.kill(pid or 0, signal.SIGTERM)
+    wait_for(lambda: sum(driver.supervisor.restarts().values()) > 0, "its end")
+    driver.stop()
+    assert capfd.readouterr().err == ""
+    state = Wal(location).state()
+    assert state is not None
+    assert [report.state for report in state.receivers] == ["stopped"]
 
 
 def _reason(driver: StreamDriver) -> str:

@@ -10,7 +10,8 @@ from pyarrow import fs
 from braidmq.spark.files import ClaimError, Files, LocalFiles, RemoteFiles, open_files
 from braidmq.spark.offsets import Segment, new_log_number
 from braidmq.spark.options import BrokerAddress
-from braidmq.spark.plan import Keep
+from braidmq.spark.plan import Keep, Slice
+from braidmq.spark.reading import LogNotSharedError, read_slices
 from braidmq.spark.wal import Member, SegmentWriter, SourceState, Wal
 
 Opener = Callable[[Path], Files]
@@ -124,3 +125,15 @@ def test_a_log_can_be_in_an_object_store(object_store: str, name: str) -> None:
     assert newer.next == 102
     with pytest.raises(ClaimError, match="another writer"):
         writer.write(rows(b"c"), 10)
+
+
+def test_an_executor_that_sees_another_log_or_none_says_so_and_skips_nothing(tmp_path: Path) -> None:
+    shared = Wal(str(tmp_path / "wal"))
+    shared.files.make_folder("")
+    shared.make_id()
+    gone = Slice("s", Segment(0, 5, 5), 0, 5)
+    assert list(read_slices(shared.location, [gone], skip_missing=True, log_id=shared.id())) == []
+    with pytest.raises(LogNotSharedError, match=r"has no log on .*: it has to be a directory"):
+        read_slices(str(tmp_path / "elsewhere"), [gone], skip_missing=True, log_id=shared.id())
+    with pytest.raises(LogNotSharedError, match="has another log"):
+        read_slices(shared.location, [gone], skip_missing=True, log_id="of another query")

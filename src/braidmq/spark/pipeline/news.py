@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from braidmq.spark.health import CONNECTED_STATES, SETTLED_STATES, reason_of
+from braidmq.spark.health import CONNECTED_STATES, SETTLED_STATES
 from braidmq.spark.tasks import Report
 from braidmq.spark.wal import SourceState
 
@@ -20,7 +20,7 @@ class ReceiverNews:
         reports = [report for state in states.values() for report in state.receivers]
         for report in reports:
             line = _line(report)
-            if line != self._told.get(report.subscriber):
+            if line and line != self._told.get(report.subscriber):
                 self._told[report.subscriber] = line
                 self._say(f"receiver {report.subscriber}: {line}")
         for group, state in states.items():
@@ -37,7 +37,9 @@ def _line(report: Report) -> str:
     if report.state in CONNECTED_STATES:
         full = ", and its log is full" if report.state == "full" else ""
         return f"connected{full}; {_promise(report)}"
-    return report.state if report.state in SETTLED_STATES else f"not connected: {reason_of(report)}"
+    if report.state in SETTLED_STATES:
+        return report.state
+    return f"not connected: {report.error}" if report.error else ""  # it has only just begun
 
 
 def _promise(report: Report) -> str:
