@@ -75,6 +75,7 @@ class SparkBench:
             "walLocation": str(folder / "wal"),
             "walMaxBytes": "64g",
             "availableNowTimeout": "100ms",
+            "failWhenUnavailable": "false",
         }
         self._spark: SparkSession | None = None
         self._runs = itertools.count()
