@@ -140,6 +140,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         1, None,
         "The most subscriptions of one session; further ones are refused with 0x97.",
     )] = 10_000
+    groups_per_client_max: Annotated[int, _bound(
+        1, None,
+        "The most shared groups of one session; further ones are refused with 0x97. Each keeps its own "
+        "backlog, so one small message that matches all of them costs memory in each, and each is looked at "
+        "when the client comes or goes.",
+    )] = 256
     receive_maximum: Annotated[int, _bound(
         1, UINT16_CEILING,
         "How many QoS 1 and 2 messages a client may have sent without our acknowledgement; it bounds the "

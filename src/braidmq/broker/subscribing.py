@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from braidmq.broker.events import Subscribed, SubscribeReceived, Unsubscribed
 from braidmq.broker.rights import may_read
 from braidmq.broker.router import Subscription
+from braidmq.broker.session import Session
 from braidmq.errors import ProtocolError
 from braidmq.messages.message import Message
 from braidmq.store.records import SUBSCRIBED, UNSUBSCRIBED, options_byte
@@ -62,6 +63,8 @@ def _add(connection: "Connection", request: Request, identifier: int) -> tuple[S
     former = session.subscriptions.get(request.filter)
     if former is None and len(session.subscriptions) >= limits.subscriptions_per_client_max:
         raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many subscriptions")
+    if former is None and group is not None and _groups_of(session) >= limits.groups_per_client_max:
+        raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many shared groups")
     subscription = Subscription(
         session,
         plain.encode(),
@@ -79,6 +82,11 @@ def _add(connection: "Connection", request: Request, identifier: int) -> tuple[S
     )
     connection.broker.remember(session, SUBSCRIBED, request.filter, options, identifier)
     return subscription, former is None
+
+
+def _groups_of(session: Session) -> int:
+    """In how many shared groups it is, those included in which it only finishes what was begun."""
+    return len(session.member.groups) if session.member is not None else 0
 
 
 def _send_retained(connection: "Connection", subscription: Subscription, is_new: bool) -> None:

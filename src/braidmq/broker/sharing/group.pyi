@@ -1,5 +1,6 @@
 from math import inf
 
+from braidmq.broker.hub import Hub
 from braidmq.broker.sharing.effects import Effect
 from braidmq.broker.sharing.member import Delivery, Member, Place
 from braidmq.broker.sharing.policies.base import Policy
@@ -13,6 +14,7 @@ class SharedGroup:
         self,
         policy: Policy,
         settings: GroupSettings | None = None,
+        hub: Hub | None = None,
     ) -> None: ...
     @property
     def policy(self) -> Policy: ...

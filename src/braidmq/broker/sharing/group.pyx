@@ -54,6 +54,7 @@ changes are O(messages waiting) under an ordered policy, which has to sort them 
 import msgspec
 from libc.math cimport INFINITY
 
+from braidmq.broker.hub cimport Hub
 from braidmq.broker.sharing.policies.base cimport Policy
 from braidmq.broker.sharing.effects cimport drop_message, keep_message, withdraw_message
 from braidmq.broker.sharing.holders cimport KeyHolders
@@ -72,10 +73,11 @@ cdef long long RESTORED_MAX = 1 << 32    # more deliveries than any restart find
 
 
 cdef class SharedGroup:
-    def __init__(self, Policy policy, object settings=None):
+    def __init__(self, Policy policy, object settings=None, Hub hub=None):
+        """`hub`: to which the memory of what waits is charged, in a broker."""
         self.policy = policy
         self.settings = settings or GroupSettings()
-        self.queue = GroupQueue(self.settings.messages_max, self.settings.bytes_max)
+        self.queue = GroupQueue(self.settings.messages_max, self.settings.bytes_max, hub)
         self.keeps_qos0 = self.settings.keep_qos0
         self.readers = Readers()
         self.places = {}
@@ -169,8 +171,13 @@ cdef class SharedGroup:
         if self.queue.is_over():
             self.overflowed(now, effects)
             self.pump(now, effects)    # what was behind a dropped message may be sendable
-        if self.queue.last(lane) is entry:
+        if self.queue.last(lane) is not entry:
+            return
+        if self.queue.count == 1 or self.queue.has_memory():
             effects.append(keep_message(entry))
+        else:
+            self.queue.take_last(lane)
+            effects.append(drop_message(entry, DROP_QUEUE_FULL))
 
     cdef void overflowed(self, double now, list effects):
         cdef Entry entry

@@ -1,6 +1,8 @@
 from collections.abc import Hashable, Iterator
 from typing import Any
 
+from braidmq.broker.hub import Hub
+
 class Entry:
     def __init__(
         self,
@@ -29,7 +31,7 @@ class Entry:
     is_noted: bool
 
 class GroupQueue:
-    def __init__(self, messages_max: int, bytes_max: int) -> None: ...
+    def __init__(self, messages_max: int, bytes_max: int, hub: Hub | None = None) -> None: ...
     @property
     def messages_max(self) -> int: ...
     @property

@@ -9,10 +9,20 @@ lane is empty; `count` and `size_bytes` are those of all lanes. Bounds are asked
 enforced: who adds decides what gives way. Cost: add, first, take O(1); put_back O(entries put back, and
 those waiting that are older than the youngest of them); take_oldest, take_newest O(lanes); take_all,
 take_expired O(messages).
+
+Its memory counts towards the bound of the node: a message once, however many wait for it, and what an entry and
+a lane take besides.
 """
 
 from collections import deque
 from operator import attrgetter
+
+from braidmq.broker.hub cimport Hub
+from braidmq.messages.message cimport Message
+
+cdef enum:
+    ENTRY_BYTES = 112     # an Entry, and its place in a lane
+    LANE_BYTES = 768      # a deque with its first block
 
 _sequence = attrgetter("sequence")
 
@@ -33,9 +43,11 @@ cdef class Entry:
 
 
 cdef class GroupQueue:
-    def __init__(self, Py_ssize_t messages_max, Py_ssize_t bytes_max):
+    def __init__(self, Py_ssize_t messages_max, Py_ssize_t bytes_max, Hub hub=None):
+        """With a hub, all messages are `Message`s."""
         self.messages_max = messages_max
         self.bytes_max = bytes_max
+        self.hub = hub
         self.by_lane = {}
 
     def __len__(self):
@@ -46,12 +58,8 @@ cdef class GroupQueue:
         return iter(sorted((entry for lane in self.by_lane.values() for entry in lane), key=_sequence))
 
     cpdef void add(self, object lane, Entry entry):
-        cdef object waiting = self.by_lane.get(lane)
-        if waiting is None:
-            waiting = self.by_lane[lane] = deque()
-        waiting.append(entry)
-        self.count += 1
-        self.size_bytes += entry.size_bytes
+        self.open_lane(lane).append(entry)
+        self.counted_in(entry)
 
     cpdef void put_back(self, object lane, list entries):
         """Entries that were taken come back to their place in the order, which is in front as a rule."""
@@ -60,14 +68,13 @@ cdef class GroupQueue:
         cdef Entry entry
         if not front:
             return
-        waiting = self.by_lane.setdefault(lane, deque())
+        waiting = self.open_lane(lane)
         youngest = front[len(front) - 1].sequence
         while waiting and waiting[0].sequence < youngest:
             front.append(waiting.popleft())
         waiting.extendleft(reversed(sorted(front, key=_sequence)))
         for entry in entries:
-            self.count += 1
-            self.size_bytes += entry.size_bytes
+            self.counted_in(entry)
 
     cpdef Entry first(self, object lane):
         cdef object waiting = self.by_lane.get(lane)
@@ -77,7 +84,7 @@ cdef class GroupQueue:
         cdef object waiting = self.by_lane[lane]
         cdef Entry entry = waiting.popleft()
         if not waiting:
-            del self.by_lane[lane]
+            self.close_lane(lane)
         self.counted_out(entry)
         return entry
 
@@ -99,16 +106,51 @@ cdef class GroupQueue:
             entry = self.last(lane)
             if newest is None or entry.sequence > newest.sequence:
                 newest, newest_lane = entry, lane
-        waiting = self.by_lane[newest_lane]
-        waiting.pop()
+        return self.take_last(newest_lane)
+
+    cdef Entry take_last(self, object lane):
+        cdef object waiting = self.by_lane[lane]
+        cdef Entry entry = waiting.pop()
         if not waiting:
-            del self.by_lane[newest_lane]
-        self.counted_out(newest)
-        return newest
+            self.close_lane(lane)
+        self.counted_out(entry)
+        return entry
+
+    cdef object open_lane(self, object lane):
+        """The entries of the lane, which is made if there is none."""
+        cdef object waiting = self.by_lane.get(lane)
+        if waiting is None:
+            waiting = self.by_lane[lane] = deque()
+            if self.hub is not None:
+                self.hub.queue_memory_bytes += LANE_BYTES
+        return waiting
+
+    cdef void close_lane(self, object lane):
+        del self.by_lane[lane]
+        if self.hub is not None:
+            self.hub.queue_memory_bytes -= LANE_BYTES
+
+    cdef void counted_in(self, Entry entry):
+        cdef Message message
+        self.count += 1
+        self.size_bytes += entry.size_bytes
+        if self.hub is not None:
+            message = <Message>entry.message
+            self.hub.queue_memory_bytes += ENTRY_BYTES + (message.cost() if message.holders == 0 else 0)
+            message.holders += 1
 
     cdef void counted_out(self, Entry entry):
+        cdef Message message
         self.count -= 1
         self.size_bytes -= entry.size_bytes
+        if self.hub is not None:
+            message = <Message>entry.message
+            message.holders -= 1
+            self.hub.queue_memory_bytes -= ENTRY_BYTES + (message.cost() if message.holders == 0 else 0)
+
+    cdef bint has_memory(self) noexcept:
+        """Whether the node has room for what waits."""
+        return self.hub is None or self.hub.queue_memory_bytes <= self.hub.queue_memory_bytes_max
 
     cpdef bint is_over(self):
         return self.count > self.messages_max or self.size_bytes > self.bytes_max
@@ -118,19 +160,24 @@ cdef class GroupQueue:
 
     def take_all(self):
         """Empties the queue; the entries in order of publication."""
+        cdef Entry entry
         entries = list(self)
-        self.by_lane.clear()
-        self.count = self.size_bytes = 0
+        for entry in entries:
+            self.counted_out(entry)
+        for lane in self.lanes():
+            self.close_lane(lane)
         return entries
 
     def take_expired(self, double now):
         expired = []
         for lane in self.lanes():
-            waiting = self.by_lane.pop(lane)
+            waiting = self.by_lane[lane]
             expired += [entry for entry in waiting if entry.expires_at_s <= now]
             left = deque([entry for entry in waiting if entry.expires_at_s > now])
             if left:
                 self.by_lane[lane] = left
+            else:
+                self.close_lane(lane)
         for entry in expired:
             self.counted_out(entry)
         return sorted(expired, key=_sequence)

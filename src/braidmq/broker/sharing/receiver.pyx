@@ -172,7 +172,8 @@ cdef class GroupReceiver(SharedReceiver):
         """Whether the next message may have to be refused."""
         return self.core.queue.count > 0 and (
             self.core.queue.count >= self.core.queue.messages_max
-            or self.core.queue.size_bytes + cost > self.core.queue.bytes_max)
+            or self.core.queue.size_bytes + cost > self.core.queue.bytes_max
+            or not self.core.queue.has_memory())
 
     def woken(self):
         """The timer's time has come."""

@@ -66,7 +66,7 @@ class GroupRegistry:
     def make(self, name: str, filter: bytes) -> GroupReceiver:
         """A new group; nobody is in it yet."""
         plan = plan_of(self.config, name, filter)
-        core = SharedGroup(make_policy(plan.policy, self._rng, plan.options), plan.settings)
+        core = SharedGroup(make_policy(plan.policy, self._rng, plan.options), plan.settings, self._hub)
         core.readers.ask(self._member_may_read())
         group = GroupReceiver(name, filter, self._hub, core, self._agenda, self)
         self._groups[GroupName(name, filter)] = group

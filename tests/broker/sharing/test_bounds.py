@@ -1,0 +1,68 @@
+"""What members and publishers may make a group keep."""
+
+from braidmq.wire import Puback, Publish, ReasonCode, Suback, Subscribe, Subscription, Unsubscribe
+from tests.broker.world import Client, World
+
+MEMORY_BYTES = 50_000
+GROUPS = 20
+
+
+class NothingToPage:
+    """A pager in a broker whose clients are all there."""
+
+    def relieve(self) -> None:
+        pass
+
+
+def crowded() -> tuple[World, Client, Client]:
+    """A member of many groups with one filter, which takes one message at a time, and little memory."""
+    here = World(inflight_max=1)
+    here.broker.hub.queue_memory_bytes_max = MEMORY_BYTES
+    here.broker.hub.pager = NothingToPage()  # type: ignore[assignment]
+    member, publisher = here.connect("member"), here.connect("publisher")
+    member.subscribe(*(f"$share/crew{number}/jobs" for number in range(GROUPS)), qos=1)
+    return here, member, publisher
+
+
+def test_a_session_may_be_in_so_many_groups() -> None:
+    here = World(groups_per_client_max=2)
+    member = here.connect("member")
+    wanted = tuple(Subscription(f"$share/crew/{number}", 1) for number in range(3))
+    member.send(Subscribe(1, (*wanted, Subscription("plain", 1))))
+    assert member.expect(Suback).reasons == (1, 1, ReasonCode.QUOTA_EXCEEDED, 1)
+    member.send(Subscribe(2, wanted[:1]))
+    assert member.expect(Suback).reasons == (1,)  # it is there already
+    member.send(Unsubscribe(3, (wanted[0].filter,)))
+    member.read()
+    member.send(Subscribe(4, wanted[2:]))
+    assert member.expect(Suback).reasons == (1,)
+
+
+def test_what_waits_in_groups_counts_towards_the_memory_of_the_node() -> None:
+    here, member, publisher = crowded()
+    hub = here.broker.hub
+    reasons = []
+    for _ in range(50):
+        publisher.send(Publish("jobs", bytes(10), 1, packet_id=1))
+        reasons.append(publisher.expect(Puback).reason)
+    assert reasons[0] == ReasonCode.SUCCESS
+    assert reasons[-1] == ReasonCode.QUOTA_EXCEEDED
+    assert MEMORY_BYTES / 2 < hub.queue_memory_bytes < MEMORY_BYTES + GROUPS * 1000
+    assert hub.counters()["dropped_queue_full"] > 0
+    here.check()
+    taken = 0
+    while packets := [packet for packet in member.read() if isinstance(packet, Publish)]:
+        taken += len(packets)
+        member.send(*(Puback(packet.packet_id) for packet in packets if packet.packet_id is not None))
+    assert taken + hub.counters()["dropped_queue_full"] == 50 * GROUPS
+    assert hub.queue_memory_bytes == 0
+
+
+def test_what_is_given_up_is_no_longer_charged() -> None:
+    here, member, publisher = crowded()
+    for _ in range(5):
+        publisher.send(Publish("jobs", bytes(10), 1, packet_id=1))
+    assert here.broker.hub.queue_memory_bytes > 0
+    member.vanish()  # and with its session the groups are gone
+    assert len(here.broker.groups) == 0
+    assert here.broker.hub.queue_memory_bytes == 0
