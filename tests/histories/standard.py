@@ -200,6 +200,9 @@ class Ledger:
             group.granted.setdefault(session, set()).add(wish.qos)
             return
         is_new = wish.filter not in session.wishes
+        for copy in session.owed:
+            # What a replaced subscription has not yet sent may come by the new one instead.
+            copy.is_optional |= copy.is_replay and matches(wish.filter, copy.letter.topic)
         session.wishes[wish.filter] = wish
         if handling == 2 or (handling == 1 and not is_new):
             return
@@ -217,6 +220,8 @@ class Ledger:
             self._left(group, session)
         elif not group_name:
             session.wishes.pop(topic_filter, None)
+            for copy in session.owed:
+                copy.is_optional |= copy.is_replay  # whatever the filter: they can't be told apart
 
     # -- messages
 
@@ -304,8 +309,8 @@ class Ledger:
 
     def _take_copy(self, session: Session, packet: Publish, letter: Letter, version: int) -> bool:
         fitting = [copy for copy in session.owed if self._fits(copy, packet, letter, version)]
-        # What is certain first, so that what needs no excuse is left over.
-        fitting.sort(key=lambda copy: (copy.is_optional, copy.excuse != ""))
+        # What is in order and certain first, so that what has an excuse is left over.
+        fitting.sort(key=lambda copy: (copy.is_overtaken, copy.is_optional, copy.excuse != ""))
         if not fitting:
             return False
         copy = fitting[0]

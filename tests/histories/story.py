@@ -38,7 +38,7 @@ TOPICS: Final = ("a", "a/b", "b")
 FILTERS: Final = ("a", "a/#", "#", "+", "a/b")
 INFLIGHT_MAX: Final = 3
 REQUEST_ID: Final = 100  # of SUBSCRIBE and UNSUBSCRIBE; publishes use 1 to 6
-QUEUE_MESSAGES_MAX: Final = 1000
+QUEUE_MESSAGES_MAX: Final = 4
 OUTPUT_BYTES_MAX: Final = 400
 NO_MATCHING_SUBSCRIBERS: Final = 0x10
 NOT_AUTHORIZED: Final = 0x87
@@ -92,6 +92,7 @@ class Actor:
         self.will: LastWill | None = None
         self.will_letter: Letter | None = None
         self.was_slow = False  # on this connection
+        self.is_writing = False  # in the middle of a packet: no answer can go in between
         self.will_due_s = NEVER
         self.unanswered: dict[int, Published] = {}
         self.unreleased: set[int] = set()  # PUBREC has come, PUBREL isn't sent
@@ -313,9 +314,11 @@ class Story:
             return
         data = b"".join(self.write(actor, draft, hesitates) for draft in drafts)
         assert actor.client is not None
+        actor.is_writing = True
         for start in range(0, len(data), chunk):
             actor.client.send_bytes(data[start : start + chunk])
             self.end_pause(actor)
+        actor.is_writing = False
         self.go_on()
 
     def write(self, actor: Actor, draft: Draft, hesitates: bool) -> bytes:
@@ -400,6 +403,22 @@ class Story:
         self.ledger.answered(actor.session, packet_id, refused=refuses)
         reason = NOT_AUTHORIZED if refuses else 0
         self.send(actor, Puback(packet_id, reason) if qos == 1 else Pubrec(packet_id, reason))
+
+    def answer_wrongly(self, number: int) -> None:
+        """[MQTT-4.13.1-1] the connection of who answers with the wrong packet is closed."""
+        picked = pick(number, self.answerable())
+        if picked is None:
+            return
+        actor, packet_id = picked
+        assert actor.client is not None
+        assert actor.session is not None
+        qos = actor.session.open[packet_id].qos
+        wrong = Pubrec(packet_id) if qos == 1 else (Puback(packet_id) if number % 2 else Pubcomp(packet_id))
+        client = actor.client
+        client.send(wrong)
+        assert client.is_closed, f"{wrong} for QoS {qos} is taken"
+        self.lose(actor)
+        self.go_on()
 
     def complete(self, number: int) -> None:
         releasing = [
@@ -496,7 +515,8 @@ class Story:
         packets = actor.client.read()
         for packet in packets:
             self.received(actor, packet)
-        return bool(packets) or (actor.acknowledges_at_once and self.answer_all(actor))
+        may_answer = actor.acknowledges_at_once and not actor.is_writing
+        return bool(packets) or (may_answer and self.answer_all(actor))
 
     def answer_all(self, actor: Actor) -> bool:
         assert actor.session is not None
@@ -545,7 +565,7 @@ class Story:
         published = actor.unanswered[packet.packet_id]
         assert published.letter.qos == 2
         assert packet.reason in ((published.reason, 0) if actor.version == V5 else (0,))
-        if published.hesitates:
+        if published.hesitates or actor.is_writing:
             actor.unreleased.add(packet.packet_id)
         else:
             self.send_pubrel(actor, packet.packet_id)

@@ -115,6 +115,10 @@ class Histories(RuleBasedStateMachine):
     def completes(self, number: int) -> None:
         self.story.complete(number)
 
+    @rule(number=NUMBERS)
+    def answers_wrongly(self, number: int) -> None:
+        self.story.answer_wrongly(number)
+
     @rule(number=NUMBERS, is_slow=st.booleans(), acknowledges=st.booleans())
     def changes_mood(self, number: int, is_slow: bool, acknowledges: bool) -> None:
         self.story.change_mood(number, is_slow, acknowledges)
@@ -152,4 +156,16 @@ def test_a_group_gets_one_copy_whatever_versions_its_members_and_the_publisher_s
     story.subscribe(1, "g", "#", 0)
     story.subscribe(2, "", "#", 0)
     story.publish(0, [Draft(0, 0)] * 3)
+    story.finish()
+
+
+def test_what_is_retained_after_a_subscription_comes_once_however_late_it_is_read() -> None:
+    story = Story()
+    story.connect(0, V5)
+    story.connect(1, V5, window=1)
+    story.publish(0, [Draft(0, 1, retain=True)])
+    story.change_mood(1, is_slow=True, acknowledges=False)
+    story.subscribe(1, "", "a", 1)
+    story.subscribe(1, "", "a/b", 0)
+    story.publish(0, [Draft(1, 0, retain=True)])
     story.finish()

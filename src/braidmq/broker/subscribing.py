@@ -95,14 +95,18 @@ def _send_retained(connection: "Connection", subscription: Subscription, is_new:
     if subscription.group is not None or handling == 2 or (handling == 1 and not is_new):
         return
     if len(connection.broker.retained):
-        messages = _readable(connection, subscription)
+        # Asked now and not by the iterator: what is retained later comes as a new message.
+        found = connection.broker.retained.replay(subscription.filter)
+        messages = _readable(connection, subscription, found)
         connection.session.send_retained(subscription.filter, messages, subscription.target())
 
 
-def _readable(connection: "Connection", subscription: Subscription) -> Iterator[Message | None]:
+def _readable(
+    connection: "Connection", subscription: Subscription, found: Iterator[Message | None]
+) -> Iterator[Message | None]:
     """What is retained for the subscription, and None for what isn't for it: that is work as well."""
     broker, session, target = connection.broker, connection.session, subscription.target()
-    for message in broker.retained.replay(subscription.filter):
+    for message in found:
         is_wanted = message is not None and target.for_publisher(message.publisher) is not None
         if message is not None and is_wanted and broker.gate.checks_topics:
             is_wanted = may_read(broker.gate, session, message.topic)
