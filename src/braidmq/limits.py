@@ -237,8 +237,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         "connection are paused for slow_subscriber_patience_ms; if that doesn't help, QoS 0 to it is "
         "dropped and counted.",
     )] = 1 * MIB
+    waiting_bytes_max: Annotated[int, _bound(
+        1 * MIB, None,
+        "How many bytes wait in memory for all clients together, in queues and in buffers. Beyond it each "
+        "client may have 64 KiB in its output and in its queue, whatever output_bytes_max and "
+        "queue_bytes_max say, until less waits: many slow readers, each within its own limit, would fill the "
+        "memory. What waits on disk doesn't count.",
+    )] = 256 * MIB
     slow_subscriber_patience_ms: Annotated[int, _bound(
         0, 60_000,
         "How long publishers are held back for a subscriber whose output is full. It smooths short stalls; "
-        "a dead subscriber must not hold up the living for longer than this.",
+        "a dead subscriber must not hold up the living for longer than this. Patience that was spent comes "
+        "back at a tenth of the pace while the subscriber keeps up.",
     )] = 1_000

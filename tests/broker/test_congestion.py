@@ -113,3 +113,55 @@ def test_a_client_that_reads_no_answers_is_not_read_either() -> None:
     assert client.is_paused
     assert len(client.read()) == 4 * KIB
     assert not client.is_paused
+
+
+def test_patience_is_not_forgiven_at_each_gulp() -> None:
+    """Somebody who empties its output now and then holds its publishers up no longer than who never reads."""
+    world = World(output_bytes_max=4 * KIB, slow_subscriber_patience_ms=1000)
+    subscriber, publisher = flooded(world)
+    paused_s = 0.0
+    for step in range(1, 401):
+        world.pass_time(0.05)
+        paused_s += 0.05 if publisher.is_paused else 0.0
+        if step % 16 == 0:  # after 0.8 s, before patience is at its end
+            subscriber.read()
+        if not publisher.is_paused:
+            publisher.send(*(Publish("t", bytes(KIB)) for _ in range(8)))
+    assert paused_s < 1.0 + 0.1 * 20
+    assert world.broker.hub.counters()["dropped_slow_subscriber"] > 100
+    subscriber.read()
+    world.pass_time(20)  # it has kept up for long: it may stall again
+    publisher.send(*(Publish("t", bytes(KIB)) for _ in range(5)))
+    assert publisher.is_paused
+
+
+def test_many_slow_readers_together_have_a_bound() -> None:
+    """Each is far below its own limits; beyond the node's, each keeps 64 KiB and loses the rest, counted."""
+    readers, payload = 40, bytes(8 * KIB)
+    world = World(waiting_bytes_max=4 * KIB * KIB, inflight_max=1, output_bytes_max=KIB * KIB)
+    for number in range(readers):
+        world.connect(f"r{number}").subscribe(f"t/{number}", qos=1)
+    publisher = world.connect("p")
+    for turn in range(60):  # 19 MiB in all
+        for number in range(readers):
+            publisher.send(Publish(f"t/{number}", payload, 1, packet_id=turn + 1))
+    assert {packet.reason for packet in publisher.read() if isinstance(packet, Puback)} == {0}
+    hub = world.broker.hub
+    assert hub.queue_memory_bytes < 4 * KIB * KIB + readers * 64 * KIB
+    assert hub.counters()["dropped_queue_full"] > 0
+    late = world.connect("late")
+    late.subscribe("late", qos=1)
+    publisher.send(*(Publish("late", b"x", 1, packet_id=number) for number in range(1, 4)))
+    assert world.broker.sessions["late"].queued == 2  # one is on its way
+
+
+def test_outputs_count_towards_the_bound_of_the_node() -> None:
+    world = World(waiting_bytes_max=KIB * KIB, slow_subscriber_patience_ms=0)
+    readers = [world.connect(f"r{number}") for number in range(20)]
+    for reader in readers:
+        reader.subscribe("t", qos=0)
+    publisher = world.connect("p")
+    for _ in range(100):
+        publisher.send(Publish("t", bytes(8 * KIB)))
+    assert sum(len(reader.connection.output) for reader in readers) < KIB * KIB + 20 * 2 * 64 * KIB
+    assert world.broker.hub.counters()["dropped_slow_subscriber"] > 0

@@ -429,7 +429,7 @@ class Broker:
             self._watch(outlet)
 
     def _watch(self, outlet: Outlet) -> None:
-        due_s = outlet.congested_at_s + self.limits.slow_subscriber_patience_ms / 1000
+        due_s = outlet.patience_ends_at_s
         if outlet.congested and not outlet.impatient and due_s > self.hub.now:
             self.timers.set(due_s, lambda: self._watch(outlet))
             return

@@ -1,4 +1,5 @@
 from braidmq.store.encoding cimport Encoder
+from braidmq.wire.buffer cimport blocks_bytes
 from braidmq.timing.stopwatch cimport Stopwatch
 
 
@@ -17,6 +18,10 @@ cdef enum Drop:
     DROP_GROUP_GONE          # it waited in a shared group whose last member has left
     DROP_TOPIC_TOO_LONG      # its topic is longer or deeper than the limits allow (the publisher is told 0x90)
     DROP_KINDS
+
+
+cdef enum:
+    TIGHT_BYTES = 64 * 1024    # what waits for a client in a full node: enough to keep its socket busy
 
 
 cdef enum Watched:
@@ -56,6 +61,8 @@ cdef class Hub:
     cdef int topic_levels_max
     cdef int receive_maximum
     cdef Py_ssize_t output_bytes_max
+    cdef Py_ssize_t waiting_bytes_max
+    cdef double patience_s
     cdef Py_ssize_t queue_messages_max
     cdef Py_ssize_t queue_bytes_max
 
@@ -75,6 +82,16 @@ cdef class Hub:
 
     cdef inline long long packets_received(self) noexcept:
         return self.publishes_received + self.others_received
+
+    cdef inline bint is_tight(self) noexcept:
+        # All that waits for clients, in queues and buffers, is more than the node has room for.
+        return self.queue_memory_bytes + blocks_bytes() > self.waiting_bytes_max
+
+    cdef inline Py_ssize_t output_limit(self) noexcept:
+        return min(self.output_bytes_max, TIGHT_BYTES) if self.is_tight() else self.output_bytes_max
+
+    cdef inline Py_ssize_t queue_limit(self) noexcept:
+        return min(self.queue_bytes_max, TIGHT_BYTES) if self.is_tight() else self.queue_bytes_max
 
     cdef inline void drop(self, Drop reason, long long count) noexcept:
         self.dropped[<int>reason] += count

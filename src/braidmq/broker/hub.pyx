@@ -52,6 +52,8 @@ cdef class Hub:
         self.topic_levels_max = limits.topic_levels_max
         self.receive_maximum = limits.receive_maximum
         self.output_bytes_max = limits.output_bytes_max
+        self.waiting_bytes_max = limits.waiting_bytes_max
+        self.patience_s = limits.slow_subscriber_patience_ms / 1000
         self.queue_messages_max = limits.queue_messages_max
         self.queue_bytes_max = limits.queue_bytes_max
 

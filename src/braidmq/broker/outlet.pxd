@@ -31,6 +31,8 @@ cdef class Outlet:
     cdef int noted_answers               # of them in `held`
     cdef readonly bint congested         # over output_bytes_max, and not yet drained
     cdef readonly double congested_at_s  # since when
+    cdef double calm_since_s             # when it was last no longer congested
+    cdef double patience_spent_s         # for how long its feeders have been held back, less what was regained since
     cdef public object shell             # the transport, as the connection knows it
     cdef public DirectWriter direct      # the same, if it can write at once; else None
     cdef public bint impatient           # congested for too long: QoS 0 is dropped rather than its publishers paused
@@ -47,7 +49,7 @@ cdef class Outlet:
         return self.out.size() + self.held.size() + self.promised.size() + self.backlog_bytes
 
     cdef inline bint has_room(self) noexcept:
-        return self.waiting_bytes() < self.hub.output_bytes_max
+        return self.waiting_bytes() < self.hub.output_limit()
 
     cdef inline int mark(self) except -1:
         if not self.is_dirty:

@@ -3,7 +3,11 @@
 Memory is bounded. Up to `output_bytes_max` everything is taken. Above it the connection is congested: QoS 0
 is still taken, but whoever feeds it is asked to stop reading, so that the publisher feels the subscriber's
 pace. When that has lasted too long (`impatient`), or twice the limit is reached, QoS 0 is dropped and
-counted. QoS 1 and 2 never go past the limit: they wait in the session.
+counted. QoS 1 and 2 never go past the limit: they wait in the session. In a node that is full the limit is
+lower for everybody.
+
+Patience is an account: it is spent while feeders are held back, and regained at a tenth of that pace while they
+aren't. A subscriber that reads in gulps, and is behind again at once, has no more of it than one that doesn't read.
 """
 
 from braidmq.broker.hub cimport (
@@ -19,6 +23,8 @@ cdef enum:
     UNLIMITED_BYTES = 0x7FFFFFFF
     PACKET_TOO_LARGE = 0x95
     WRITE_THROUGH_BYTES = 8 * 1024    # a slice this large is worth a system call of its own
+
+cdef double REGAINED = 0.1    # patience for each second without congestion
 
 
 cdef class DirectWriter:
@@ -137,7 +143,7 @@ cdef class Outlet:
     cdef Forwarded forward(self, const unsigned char* frames, Py_ssize_t size, long long messages) except *:
         """Append ready QoS 0 frames, unless the output is full."""
         cdef Py_ssize_t pending = self.pending_bytes()
-        cdef Py_ssize_t limit = self.hub.output_bytes_max
+        cdef Py_ssize_t limit = self.hub.output_limit()
         cdef Py_ssize_t written
         if pending >= limit and (self.impatient or pending + size > 2 * limit):
             self.hub.drop(DROP_SLOW_SUBSCRIBER, messages)
@@ -158,7 +164,7 @@ cdef class Outlet:
 
     cdef Forwarded send_qos0(self, Message message, bint retain, bytes identifiers) except *:
         cdef Py_ssize_t pending = self.pending_bytes()
-        cdef Py_ssize_t limit = self.hub.output_bytes_max
+        cdef Py_ssize_t limit = self.hub.output_limit()
         if pending >= limit and (self.impatient or pending > 2 * limit):
             self.hub.drop_message(DROP_SLOW_SUBSCRIBER, message, self.client_id)
             return DROPPED
@@ -217,6 +223,8 @@ cdef class Outlet:
         if not self.congested:
             self.congested = True
             self.congested_at_s = self.hub.now
+            self.patience_spent_s = max(0.0, self.patience_spent_s - REGAINED * (self.hub.now - self.calm_since_s))
+            self.impatient = self.patience_spent_s >= self.hub.patience_s
         return TAKEN if self.impatient else TAKEN_FULL
 
     # ---- congestion ----------------------------------------------------------------------------------
@@ -231,10 +239,19 @@ cdef class Outlet:
         """Congested for too long: let the feeders go on, and drop QoS 0 until the output has drained."""
         if self.congested:
             self.impatient = True
+            self.patience_spent_s = self.hub.patience_s
             self._wake_feeders()
+
+    @property
+    def patience_ends_at_s(self):
+        """When feeders are to be held back no longer, if it stays congested."""
+        return self.congested_at_s + self.hub.patience_s - self.patience_spent_s
 
     def drained(self):
         """The output has fallen to less than half of its limit: everybody may go on."""
+        if self.congested and not self.impatient:
+            self.patience_spent_s += self.hub.now - self.congested_at_s
+        self.calm_since_s = self.hub.now
         self.congested = False
         self.impatient = False
         self._wake_feeders()
@@ -243,7 +260,7 @@ cdef class Outlet:
         """The session has more to send, and lets the others have their turn first."""
 
     def is_drained(self):
-        return self.pending_bytes() < self.hub.output_bytes_max // 2
+        return self.pending_bytes() < self.hub.output_limit() // 2
 
     def _wake_feeders(self):
         feeders, self.waiting_feeders = self.waiting_feeders, None

@@ -170,7 +170,7 @@ cdef class Session(Receiver):
         """Whether the queue has no place for a message of that cost. An empty one has for any."""
         if self.queue is None:
             return False
-        return self.queue.count >= self.hub.queue_messages_max or self.queue_bytes + cost > self.hub.queue_bytes_max
+        return self.queue.count >= self.hub.queue_messages_max or self.queue_bytes + cost > self.hub.queue_limit()
 
     cdef int enqueue(self, Message message, Target target, int qos, bint retain, Outcome outcome) except -1:
         """Let the delivery wait, if there is room or room can be made."""

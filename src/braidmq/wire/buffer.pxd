@@ -1,3 +1,7 @@
+# Bytes of all blocks that buffers of this process hold at present.
+cdef Py_ssize_t blocks_bytes() noexcept
+
+
 cdef class ByteBuffer:
     cdef unsigned char* data      # a block of the pool; NULL while nothing is held
     cdef Py_ssize_t head          # bytes before it are already consumed

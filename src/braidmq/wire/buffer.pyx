@@ -23,6 +23,7 @@ cdef struct FreeBlock:
 
 cdef FreeBlock* _pool[CLASSES]
 cdef Py_ssize_t _pooled[CLASSES]
+cdef Py_ssize_t _held_bytes = 0
 cdef int _index
 for _index in range(CLASSES):
     _pool[_index] = NULL
@@ -36,22 +37,31 @@ cdef inline int _size_class(Py_ssize_t count) noexcept nogil:
     return bits
 
 
+cdef Py_ssize_t blocks_bytes() noexcept:
+    return _held_bytes
+
+
 cdef unsigned char* _take_block(int bits) except NULL:
+    global _held_bytes
     cdef FreeBlock* block
     if bits <= LARGEST_POOLED_BITS and _pool[bits] != NULL:
         block = _pool[bits]
         _pool[bits] = block.following
         _pooled[bits] -= <Py_ssize_t>1 << bits
+        _held_bytes += <Py_ssize_t>1 << bits
         return <unsigned char*>block
     block = <FreeBlock*>malloc(<size_t>1 << bits)
     if block == NULL:
         raise MemoryError
+    _held_bytes += <Py_ssize_t>1 << bits
     return <unsigned char*>block
 
 
 cdef void _give_block(unsigned char* data, Py_ssize_t capacity) noexcept:
+    global _held_bytes
     cdef int bits = _size_class(capacity)
     cdef FreeBlock* block = <FreeBlock*>data
+    _held_bytes -= capacity
     if bits > LARGEST_POOLED_BITS or _pooled[bits] + capacity > POOLED_BYTES_MAX:
         free(data)
         return
