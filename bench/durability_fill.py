@@ -52,7 +52,7 @@ def fill(
         for number in range(first, min(messages, first + TURN_MESSAGES)):
             topic = b"fleet/%d/data" % (number * sessions // messages)
             payload = os.urandom(payload_bytes // 2) * 2
-            broker.router.publish(Message(topic, payload, 1))
+            broker.publishing.publish(Message(topic, payload, 1))
         await_kept(broker, reports)  # as publishers do
     grown = process_use(os.getpid())["resident_bytes"] - before
     store.close()

@@ -142,9 +142,9 @@ class Desk:
         """Publish, and answer when what has to be kept is kept."""
         message = self._message(request)
         with self.turn() as broker:
-            if message.retain and not broker.retained.keep(message):
-                raise RefusedError(507, "there is no room for another retained message")
-            outcome = broker.router.publish(message)
+            outcome = broker.publishing.publish(message)
+        if outcome.lacks_retained_room:
+            raise RefusedError(507, "there is no room for another retained message")
         if message.qos or message.retain:
             await self._kept()
         return Published(outcome.is_matched, outcome.is_refused)

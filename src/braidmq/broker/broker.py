@@ -31,6 +31,7 @@ from braidmq.broker.hub import Hub
 from braidmq.broker.newcomers import Newcomers
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.paging import Pager
+from braidmq.broker.publishing import Publishing
 from braidmq.broker.quotas import AddressRates, MeteredConnection
 from braidmq.broker.retained import RetainedMessages
 from braidmq.broker.rights import overflow_of, recheck, replace_gate
@@ -85,6 +86,7 @@ class Broker:
             self.hub.pager = Pager(self.hub, self.router, store.pages)
         self.status_reports = StatusReports()
         self.retained = RetainedMessages(self.hub)
+        self.publishing = Publishing(self.hub, self.router, self.retained)
         self.sessions: dict[str, Session] = {}
         self._sessions_of: Counter[str | None] = Counter()  # how many of them each user has
         self.connections: set[Connection] = set()
@@ -120,7 +122,7 @@ class Broker:
     def open(self, shell: Shell, peer: str, now: float) -> Connection:
         """Somebody has connected."""
         self.hub.now = now
-        connection = self._connection_kind(self.hub, self.router, self, shell, peer)
+        connection = self._connection_kind(self.hub, self.publishing, self, shell, peer)
         connection.takes_fast_lane = not self.audience.needs_every_message
         if len(self.connections) + self.handshakes >= self.sockets_max:
             self.newcomers.push_out()
@@ -385,9 +387,7 @@ class Broker:
                     client_id=session.client_id, topic=topic, qos=will.qos, payload_bytes=len(will.payload)
                 )
             )
-        if message.retain:
-            self.retained.keep(message)  # a will that can't be retained is still delivered
-        self.router.publish(message)
+        self.publishing.publish_anyway(message)
 
     def delete_session(self, session: Session) -> None:
         """An operator ends it, and its connection if it has one."""

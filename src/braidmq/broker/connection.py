@@ -18,7 +18,6 @@ from braidmq.broker.pauses import PARKED, Pause
 from braidmq.broker.sharing.status_reports import REPORTS_PER_S_MAX
 from braidmq.broker.subscribing import subscribe, unsubscribe
 from braidmq.errors import ProtocolError
-from braidmq.messages.message import Message
 from braidmq.timing.bucket import Bucket
 from braidmq.timing.timers import Timer
 from braidmq.wire import (
@@ -75,8 +74,8 @@ class State(Enum):
 class Connection(Lane):
     """The broker's end of one network connection."""
 
-    def __init__(self, hub: Any, router: Any, broker: "Broker", shell: Shell, peer: str) -> None:
-        super().__init__(hub, router)
+    def __init__(self, hub: Any, publishing: Any, broker: "Broker", shell: Shell, peer: str) -> None:
+        super().__init__(hub, publishing)
         self.broker = broker
         self.shell: Shell = shell
         self.peer = peer
@@ -395,9 +394,6 @@ class Connection(Lane):
 
     def may_publish(self, topic: bytes) -> bool:
         return self.broker.gate.may_publish(self.user, self.session.client_id, topic.decode())
-
-    def keep_retained(self, message: Message) -> bool:
-        return self.broker.retained.keep(message)
 
 
 # The smallest packets that tell a reason, and what a reason string adds to them besides its text.

@@ -17,6 +17,7 @@ cdef enum Drop:
     DROP_STORE_FAILING       # QoS 1/2 or retained, and the store can't be written (the publisher is told 0x97)
     DROP_GROUP_GONE          # it waited in a shared group whose last member has left
     DROP_TOPIC_TOO_LONG      # its topic is longer or deeper than the limits allow (the publisher is told 0x90)
+    DROP_RETAINED_FULL       # to be retained, and there is no room for it (the publisher is told 0x97)
     DROP_KINDS
 
 

@@ -26,6 +26,7 @@ DROP_NAMES = (
     "store_failing",
     "group_gone",
     "topic_too_long",
+    "retained_full",
 )
 
 

@@ -1,6 +1,7 @@
 from braidmq.broker.incoming cimport Incoming
 from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Outlet
+from braidmq.broker.publishing cimport Publishing
 from braidmq.broker.receiver cimport Frames
 from braidmq.broker.router cimport Fanout, Router
 from braidmq.broker.session cimport Session
@@ -9,6 +10,7 @@ from braidmq.wire.buffer cimport ByteBuffer
 
 cdef class Lane(Outlet):
     cdef public Session session          # None until CONNECT is accepted
+    cdef Publishing publishing           # where its messages go
     cdef readonly Router router
     cdef public bint is_open             # CONNECT is accepted: PUBLISH and acknowledgements may come
     cdef public bint is_parked           # input waits: it is kept and not looked at

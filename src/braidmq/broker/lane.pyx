@@ -16,13 +16,14 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
 from braidmq.broker.hub cimport (
-    DROP_NOT_AUTHORIZED, DROP_STORE_FAILING, DROP_TOPIC_TOO_LONG, WATCH_PACKETS, WATCH_PUBLISHED,
+    DROP_NOT_AUTHORIZED, DROP_TOPIC_TOO_LONG, WATCH_PACKETS, WATCH_PUBLISHED,
 )
 from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, uint16
 from braidmq.messages.message cimport Message, new_message
 from braidmq.broker.outlet cimport Outlet
+from braidmq.broker.publishing cimport Publishing
 from braidmq.broker.receiver cimport Frames, Outcome, Run, Target
-from braidmq.broker.router cimport Fanout, Router
+from braidmq.broker.router cimport Fanout
 from braidmq.wire.buffer cimport ByteBuffer
 from braidmq.wire.scan cimport PublishScan, check_publish_properties, has_wildcard, read_varint, utf8_valid
 
@@ -44,7 +45,6 @@ cdef enum:
     PINGREQ = 0xC0
     PINGRESP = 0xD0
 
-    NO_MATCHING_SUBSCRIBERS = 0x10
     MALFORMED_PACKET = 0x81
     PROTOCOL_ERROR = 0x82
     NOT_AUTHORIZED = 0x87
@@ -53,7 +53,6 @@ cdef enum:
     RECEIVE_MAXIMUM_EXCEEDED = 0x93
     TOPIC_ALIAS_INVALID = 0x94
     PACKET_TOO_LARGE = 0x95
-    QUOTA_EXCEEDED = 0x97
     RETAIN_NOT_SUPPORTED = 0x9A
 
     DOLLAR = 0x24
@@ -73,8 +72,9 @@ cdef object _wide_scratch_view = _scratch_view[:WIDE_SCRATCH_BYTES]
 
 
 cdef class Lane(Outlet):
-    def __init__(self, hub, Router router not None):
-        self.router = router
+    def __init__(self, hub, Publishing publishing not None):
+        self.publishing = publishing
+        self.router = publishing.router
         self.takes_fast_lane = True
         self.received_at_s = self.hub.now
         self.input_bytes_max = self.hub.limits.connect_bytes_max
@@ -113,10 +113,6 @@ cdef class Lane(Outlet):
 
     def take_status(self, bytes payload):
         """The client has reported its status by a PUBLISH."""
-        raise NotImplementedError
-
-    def keep_retained(self, Message message):
-        """Keep (or delete) a retained message; False if it can't be kept."""
         raise NotImplementedError
 
     # ---- bytes in ------------------------------------------------------------------------------------
@@ -566,21 +562,14 @@ cdef class Lane(Outlet):
             self.answers_left()
 
     cdef int distribute(self, Message message) except -1:
-        """Keep it if it is to be retained, and deliver it; the reason code for the publisher."""
+        """Publish it, unless it is for the broker itself; the reason code for the publisher."""
         cdef Outcome outcome
         if self.status_topic is not None and message.topic == self.status_topic:
             self.take_status(message.payload)
             return 0
-        if message.qos and self.hub.is_failing():
-            self.hub.drop_message(DROP_STORE_FAILING, message, None)
-            return QUOTA_EXCEEDED
-        if message.retain and not self.keep_retained(message):
-            if self.is_v5 and not self.hub.limits.retained_messages_max:
-                raise ProtocolError(RETAIN_NOT_SUPPORTED, "retained messages are turned off")  # [MQTT-3.2.2-14]
-            return QUOTA_EXCEEDED
-        outcome = self.router.route(message)
+        outcome = self.publishing.take(message, True)
         if outcome.congested is not None:
             self.filled = outcome.congested
-        if outcome.is_refused:
-            return QUOTA_EXCEEDED
-        return 0 if outcome.is_matched else NO_MATCHING_SUBSCRIBERS
+        if outcome.reason == RETAIN_NOT_SUPPORTED and self.is_v5:
+            raise ProtocolError(RETAIN_NOT_SUPPORTED, "retained messages are turned off")  # [MQTT-3.2.2-14]
+        return outcome.reason

@@ -65,8 +65,8 @@ def network_of(peer: str) -> str:
 class MeteredConnection(Connection):
     """A connection that is read no faster than the limits allow."""
 
-    def __init__(self, hub: Any, router: Any, broker: "Broker", shell: Shell, peer: str) -> None:
-        super().__init__(hub, router, broker, shell, peer)
+    def __init__(self, hub: Any, publishing: Any, broker: "Broker", shell: Shell, peer: str) -> None:
+        super().__init__(hub, publishing, broker, shell, peer)
         limits = hub.limits
         bytes_max, messages_max = limits.client_bytes_per_s_max, limits.client_messages_per_s_max
         self._bytes = Bucket(bytes_max, hub.now) if bytes_max else None

@@ -2,11 +2,10 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from braidmq.broker.hub import Hub
-from braidmq.broker.receiver import Outcome, Target
+from braidmq.broker.receiver import Target
 from braidmq.broker.session import Session
 from braidmq.broker.sharing.receiver import GroupReceiver
 from braidmq.broker.sharing.registry import GroupRegistry
-from braidmq.messages.message import Message
 from braidmq.topics import FilterTrie
 
 class Subscription:
@@ -72,5 +71,4 @@ class Router:
     def unsubscribe(self, subscription: Subscription) -> None: ...
     def restrict(self, may_read: Callable[[Session, bytes], bool] | None) -> None: ...
     def listen(self, listener: FilterListener) -> None: ...
-    def publish(self, message: Message) -> Outcome: ...
     def matches(self, topic: bytes) -> list[Session]: ...

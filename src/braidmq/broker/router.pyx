@@ -240,10 +240,6 @@ cdef class Router:
                 return False
         return True
 
-    def publish(self, Message message not None):
-        """Deliver a message of the control plane (a will, a message of the broker's own)."""
-        return self.route(message)
-
     def matches(self, bytes topic not None):
         """The sessions that ordinary subscriptions would give a message on `topic` to."""
         receivers = [(<Target>target).receiver for target in self.find(topic).targets]

@@ -116,8 +116,7 @@ class SystemTopics:
 
     def _publish(self, name: str, value: bytes) -> None:
         message = Message(f"{ROOT}/{name}".encode(), value, 0, True)
-        self._broker.retained.keep_own(message)
-        self._broker.router.publish(message)
+        self._broker.publishing.publish_anyway(message)
 
     def _values(self, census: Census) -> Iterator[tuple[str, str]]:
         broker = self._broker

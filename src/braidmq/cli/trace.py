@@ -144,6 +144,7 @@ DROPS: Final = {
     "store_failing": "the store can't be written",
     "group_gone": "the shared group has no members any more",
     "topic_too_long": "the topic is longer or deeper than the limits allow",
+    "retained_full": "there is no room for another retained message",
 }
 PUBLISHER_KINDS: Final = frozenset({"published", "retained"})  # what somebody does, not what is done to it
 MESSAGE_KINDS: Final = frozenset({"published", "delivered", "queued", "dropped", "will_sent"})
