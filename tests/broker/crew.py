@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 from braidmq.config.groups import GroupsConfig
 from braidmq.store import Store
 from braidmq.wire import (
+    V5,
+    V311,
     Connack,
     Connect,
     Disconnect,
@@ -84,16 +86,21 @@ class Crew:
     def come(self, number: int, expiry_s: int, clean: bool, declares: bool) -> None:
         """A client connects: anew, again, or in place of its own other connection."""
         name = NAMES[number % len(NAMES)]
+        speaks_old = expiry_s == 0 and number % 2 == 1  # then its session ends with the connection: clean
+        clean = clean or speaks_old
         known = self.members.get(name)
         properties = Properties(
             session_expiry_s=expiry_s, user_properties=(("ack-mode", "processed"),) if declares else ()
         )
-        client = self.world.open()
+        client = self.world.open(V311 if speaks_old else V5)
         if known is not None and known.is_here:
             self.went(known)
         if known is not None and (clean or known.name not in self.members):
             self.end(known)
-        client.send(Connect(name, clean, properties=properties))
+        if speaks_old:
+            client.send(Connect(name, clean, version=V311))
+        else:
+            client.send(Connect(name, clean, properties=properties))
         known = self.members.get(name)
         if known is None:
             known = self.members[name] = Crewman(name, client, expiry_s)
@@ -149,7 +156,8 @@ class Crew:
         if member is not None:
             if for_good:
                 member.expiry_s = 0
-            member.client.send(Disconnect(0, Properties(session_expiry_s=0 if for_good else None)))
+            ends_now = for_good and member.client.version == V5
+            member.client.send(Disconnect(0, Properties(session_expiry_s=0 if ends_now else None)))
             self.went(member)
             self.read_all()
 
@@ -186,7 +194,7 @@ class Crew:
         member, packet_id = picked
         job, qos = member.unanswered.pop(packet_id)
         job.holder, job.is_done = None, True
-        reason = NOT_AUTHORIZED if refuses else 0
+        reason = NOT_AUTHORIZED if refuses and member.client.version == V5 else 0
         member.client.send(Puback(packet_id, reason) if qos == 1 else Pubrec(packet_id, reason))
         self.read_all()
 
