@@ -59,7 +59,8 @@ def _left_tasks(before: set["asyncio.Task[object]"]) -> list[str]:
 def no_leaked_threads_or_files() -> Iterator[None]:
     files, threads = open_files(), _threads()
     yield
-    gc.collect()
+    if _left_files(files) + _left_threads(threads):
+        gc.collect()  # only then: late in the suite it takes long
     until = time.monotonic() + PATIENCE_S
     while left := _left_files(files) + _left_threads(threads):
         assert time.monotonic() < until, f"left behind: {', '.join(left)}"
@@ -71,7 +72,8 @@ async def no_leaks() -> AsyncIterator[None]:
     """Tasks, threads and files. The loop's own resolver threads (`asyncio_...`) are not the code's."""
     files, threads, tasks = open_files(), _threads(), asyncio.all_tasks()
     yield
-    gc.collect()
+    if _left_files(files) + _left_threads(threads | _resolvers()) + _left_tasks(tasks):
+        gc.collect()
     until = time.monotonic() + PATIENCE_S
     while left := _left_files(files) + _left_threads(threads | _resolvers()) + _left_tasks(tasks):
         assert time.monotonic() < until, f"left behind: {', '.join(left)}"

@@ -243,7 +243,8 @@ class TestReconnecting:
             batch.ack()
 
     def test_a_stalled_server_is_noticed(self, fake: FakeBroker) -> None:
-        with BlockingClient(fake.address, keep_alive_s=1, ping_timeout_s=0.1, **QUICK) as client:
+        patience = {"keep_alive_s": 1, "ping_timeout_s": 0.1, "connect_timeout_s": 0.5}
+        with BlockingClient(fake.address, **patience, **QUICK) as client:
             fake.mute = True
             threading.Timer(1.5, lambda: setattr(fake, "mute", False)).start()
             while fake.connections < 2:
