@@ -8,6 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from braidmq.spark.pipeline.config import PipelineConfig, load_pipeline
+from braidmq.spark.pipeline.evolution import check_tables, evolve
+from braidmq.spark.pipeline.home import Home
+from braidmq.spark.pipeline.sorting import Sorter
+from braidmq.spark.pipeline.writing import TableWriter, TaskReport
 from braidmq.spark.schema import ARROW_SCHEMA
 
 NOON_US = 1_790_078_400_000_000  # 2026-09-22 12:00 UTC
@@ -107,3 +111,14 @@ def telemetry(
 ) -> tuple[str, bytes]:
     payload = {"ts": ts_ms, "temperature": temperature} | more
     return f"sites/{site}/{device}/telemetry", json.dumps(payload).encode()
+
+
+def write_messages(home: Home, batch: int, *messages: tuple[str, bytes]) -> None:
+    """Messages into the tables as a batch of the pipeline does it, without Spark."""
+    check_tables(home)
+    evolve(home)
+    log = home.commit_log("ingest")
+    writer = TableWriter(log.staging(), home.targets(), 1_000)
+    for table, rows in Sorter(home.config).sort(make_messages(messages, first_offset=batch)).items():
+        writer.write(table, rows)
+    log.commit("q", batch, [TaskReport(writer.close())])

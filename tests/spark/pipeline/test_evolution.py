@@ -7,12 +7,10 @@ import pytest
 from deltalake import DeltaTable
 
 from braidmq.errors import BraidError, ConfigError
-from braidmq.spark.pipeline.evolution import check_tables, compare, evolve
-from braidmq.spark.pipeline.home import Home, open_home
+from braidmq.spark.pipeline.evolution import check_tables, compare
+from braidmq.spark.pipeline.home import open_home
 from braidmq.spark.pipeline.reprocess import MARKER, refuse_unfinished
-from braidmq.spark.pipeline.sorting import Sorter
-from braidmq.spark.pipeline.writing import TableWriter, TaskReport
-from tests.spark.pipeline.samples import HEAD, TELEMETRY, make_config, make_messages, telemetry
+from tests.spark.pipeline.samples import HEAD, TELEMETRY, make_config, telemetry, write_messages
 
 
 def test_columns_are_added_kept_widened_or_refused() -> None:
@@ -27,23 +25,13 @@ def test_columns_are_added_kept_widened_or_refused() -> None:
     assert [refusal.column for refusal in back.refused] == ["a", "gone"]
 
 
-def write(home: Home, batch: int, *messages: tuple[str, bytes]) -> None:
-    check_tables(home)
-    evolve(home)
-    log = home.commit_log("ingest")
-    writer = TableWriter(log.staging(), home.targets(), 1_000)
-    for table, rows in Sorter(home.config).sort(make_messages(messages, first_offset=batch)).items():
-        writer.write(table, rows)
-    log.commit("q", batch, [TaskReport(writer.close())])
-
-
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_a_new_field_enters_the_table_and_a_changed_type_is_refused(tmp_path: Path, format: str) -> None:
     head = HEAD.replace("[pipeline]", f'[pipeline]\nformat = "{format}"')
-    write(open_home(make_config(tmp_path, head + TELEMETRY)), 0, telemetry("d1", count=1))
+    write_messages(open_home(make_config(tmp_path, head + TELEMETRY)), 0, telemetry("d1", count=1))
     more = TELEMETRY + 'level = { type = "double", optional = true }'
     home = open_home(make_config(tmp_path, head + more))
-    write(home, 1, telemetry("d1", level=0.5))
+    write_messages(home, 1, telemetry("d1", level=0.5))
     if format == "delta":
         rows = DeltaTable(home.table("telemetry").uri).to_pyarrow_table().to_pylist()
         assert sorted((row["count"], row["level"]) for row in rows if row["count"]) == [(1, None)]
@@ -61,7 +49,7 @@ def test_a_new_field_enters_the_table_and_a_changed_type_is_refused(tmp_path: Pa
 
 def test_tables_that_are_older_than_the_record_are_looked_at(tmp_path: Path) -> None:
     home = open_home(make_config(tmp_path, HEAD + TELEMETRY))
-    write(home, 0, telemetry("d1"))
+    write_messages(home, 0, telemetry("d1"))
     Path(home.internal.at("tables.json").path).unlink()
     check_tables(home)
     changed = TELEMETRY.replace('"int"', '"string"')

@@ -30,6 +30,7 @@ from tests.spark.pipeline.samples import (
     make_config,
     make_messages,
     telemetry,
+    write_messages,
 )
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
@@ -150,6 +151,20 @@ def check_queries(plant: Plant) -> None:
     assert list(json_lines(rows)) == ['{"device": "d0", "n": 14, "last": "2026-09-22T12:00:00+00:00"}']
     with pytest.raises(QueryError, match="nothing"):
         run_query(plant.spark, plant.home, "SELECT nothing FROM raw", 10)
+
+
+def test_older_files_are_read_as_wider_types_and_with_new_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    before = open_home(make_config(tmp_path, PLANT))
+    write_messages(before, 0, telemetry("d1", count=7, env={"humidity": 0.5}))
+    more = 'parts = { type = "object[]", optional = true, fields = { price = "decimal(8,2)" } }'
+    wider = PLANT.replace('count = { type = "int"', 'count = { type = "long"').replace('"float"', '"double"')
+    home = open_home(make_config(tmp_path, wider + more))
+    write_messages(home, 1, telemetry("d1", count=2**40, parts=[{"price": "1.25"}]))
+    rows = read_table(spark, home, "telemetry").orderBy("offset").collect()
+    assert [(row["count"], row.humidity) for row in rows] == [(7, 0.5), (2**40, None)]
+    assert [row.parts and str(row.parts[0].price) for row in rows] == [None, "1.25"]
 
 
 def test_aggregates_are_those_of_the_messages(spark: SparkSession, tmp_path: Path) -> None:
