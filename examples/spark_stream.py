@@ -15,7 +15,12 @@ from pyspark.sql import SparkSession
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers need braidmq too
 here = Path("spark-stream").absolute()
 
-spark = SparkSession.builder.master("local[*,4]").appName("mqtt").getOrCreate()
+spark = (
+    SparkSession.builder.master("local[*,4]")
+    .config("spark.sql.shuffle.partitions", 4)  # 200 are for clusters
+    .config("spark.log.level", "ERROR")
+    .getOrCreate()
+)
 messages = (
     spark.readStream.format("mqtt")
     .option("brokers", "localhost:1883")

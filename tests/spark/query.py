@@ -125,14 +125,14 @@ class AttackedQuery:
     def receivers(self) -> list[psutil.Process]:
         return self.descendants("braidmq.spark.receiver")
 
-    def wait_until_receiving(self, receivers: int) -> None:
+    def wait_until_receiving(self, receivers: int, timeout_s: float = WAIT_S) -> None:
         wal = Wal(str(self.folder / "wal"))
 
         def all_receive() -> bool:
             state = wal.state()
             return state is not None and [one.state for one in state.receivers] == ["receiving"] * receivers
 
-        wait_for(all_receive, "the receivers")
+        wait_for(all_receive, "the receivers", timeout_s)
 
     def kill_receivers(self) -> int:
         return kill(self.receivers())

@@ -83,8 +83,8 @@ class Soak:
             network.call(FaultProxy.cut)
 
     def run(self, seconds: float) -> None:
-        self.beside.wait_until_receiving(4)
-        self.spark.wait_until_receiving(4)
+        self.beside.wait_until_receiving(4, SETTLE_S)
+        self.spark.wait_until_receiving(4, SETTLE_S)
         deadline = time.monotonic() + seconds
         pairs = self.pairs()
         while time.monotonic() < deadline:
@@ -106,8 +106,8 @@ class Soak:
             self.victims[victim]()
         if self.kind == "mosquitto" and {"broker", "restart"} & set(chosen):
             # It forgets shared subscriptions; what comes before they are there again reaches nobody.
-            self.spark.wait_until_receiving(4)
-            self.beside.wait_until_receiving(4)
+            self.spark.wait_until_receiving(4, SETTLE_S)
+            self.beside.wait_until_receiving(4, SETTLE_S)
             for broker, publisher in zip(self.brokers, self.publishers, strict=True):
                 publisher.wait_for_subscribers(broker.address, SETTLE_S)
 

@@ -12,23 +12,31 @@ from braidmq.spark.preflight import check_connection
 from braidmq.spark.tasks import Report
 
 
+def told(health: Health, report: Report, now: float) -> None:
+    health.note([report], now)
+    health.check([report], now)
+
+
 def test_a_broker_may_be_away_for_ever_unless_the_user_says_otherwise() -> None:
-    absent = [Report(subscriber="s", state="connecting", error="refused by 127.0.0.1")]
-    Health(None).check(absent, 1e9)
+    absent = Report(subscriber="s", state="connecting", error="refused by 127.0.0.1")
+    told(Health(None), absent, 1e9)
     health = Health(300.0)
     for now in (0.0, 300.0):
-        health.check(absent, now)
+        told(health, absent, now)
     with pytest.raises(DisconnectedError, match=r"receiver s has had no connection for 301 s.*refused by"):
-        health.check(absent, 301.0)
+        told(health, absent, 301.0)
+    drained = Report(subscriber="s", state="connecting", draining=True, refused=True)
+    told(health, drained, 302.0)  # of a broker that was taken out of service, perhaps
 
 
-def test_the_time_is_counted_from_the_last_connection() -> None:
+def test_the_time_is_counted_from_the_last_connection_also_during_a_long_batch() -> None:
     health = Health(10.0)
-    health.check([Report(subscriber="s", state="connecting")], 0.0)
-    health.check([Report(subscriber="s", state="full")], 9.0)
-    health.check([Report(subscriber="s", state="failed")], 19.0)
+    told(health, Report(subscriber="s", state="connecting"), 0.0)
+    for now in range(1, 100):
+        health.note([Report(subscriber="s", state="full")], now)  # nobody asks for a batch
+    told(health, Report(subscriber="s", state="failed"), 109.0)
     with pytest.raises(DisconnectedError, match="it is failed"):
-        health.check([Report(subscriber="s", state="failed")], 20.0)
+        told(health, Report(subscriber="s", state="failed"), 110.0)
 
 
 def test_a_session_that_another_client_has_is_an_error_by_name() -> None:
@@ -40,10 +48,10 @@ def test_a_session_that_another_client_has_is_an_error_by_name() -> None:
 def test_a_refusal_from_the_start_is_an_error_and_a_later_one_is_waited_for() -> None:
     refused = Report(subscriber="s", state="connecting", error="BAD_USER_NAME_OR_PASSWORD", refused=True)
     with pytest.raises(RefusedError, match="s: BAD_USER_NAME_OR_PASSWORD"):
-        Health(None).check([refused], 0.0)
+        told(Health(None), refused, 0.0)
     health = Health(None)
-    health.check([Report(subscriber="s", state="receiving")], 0.0)
-    health.check([refused], 1.0)
+    told(health, Report(subscriber="s", state="receiving"), 0.0)
+    told(health, refused, 1.0)
 
 
 def test_who_is_not_there_is_named() -> None:

@@ -5,6 +5,7 @@ question for the latest offset: planning a batch again after a restart needs non
 error unless the user says so: the log simply does not grow, and the reports say why (`health`).
 """
 
+import threading
 import time
 from collections.abc import Iterable
 
@@ -13,7 +14,7 @@ import msgspec
 from braidmq.errors import BraidError
 from braidmq.spark.dedup import WINDOW
 from braidmq.spark.files import Claim
-from braidmq.spark.health import CONNECTED_STATES, Health, unsettled
+from braidmq.spark.health import CONNECTED_STATES, SETTLED_STATES, Health, unsettled
 from braidmq.spark.offsets import Log, Offsets, latest, resolve
 from braidmq.spark.pace import Rate
 from braidmq.spark.plan import Keep, Slice, TriggerLimits, next_end, partitions, slices
@@ -55,7 +56,8 @@ class StreamDriver:
         self._health = Health(options.disconnected_s_max)
         self._watch = GroupWatch(options.connection, options.group)
         self._rate = Rate()
-        self._state_told_at = float("-inf")
+        self._stopping = threading.Event()
+        self._teller = threading.Thread(target=self._keep_telling, name="teller", daemon=True)
         # Only who guesses repeats has to read old rows again after a crash.
         self._rows_kept = WINDOW if options.dedup == "true" else 0
 
@@ -106,8 +108,9 @@ class StreamDriver:
             self._look_after()
             reports = self._supervisor.reports()
             absent = unsettled(reports)
+            settled = all(report.state in SETTLED_STATES for report in reports)
             progress = sum(report.next_offset for report in reports)
-            if progress != seen or absent:
+            if progress != seen or not settled:
                 seen, seen_at = progress, now
             elif now - seen_at >= options.available_now_quiet_s:
                 break
@@ -145,9 +148,11 @@ class StreamDriver:
     # -- the end ------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
+        self._stopping.set()
         self._watch.stop()
         self._supervisor.stop()
         if self._claim is not None:
+            self._teller.join()
             self._tell_state()
             self._claim.release()
             self._claim = None
@@ -168,6 +173,7 @@ class StreamDriver:
             self._watch.start(self._options.connection.brokers)
         self._supervisor.start(self._tasks(wanted.values(), previous))
         self._supervisor.start(self._task(orphan, (), DRAIN_QUIET_S) for orphan in orphans)
+        self._teller.start()
 
     def _member(self, subscriber: Subscriber) -> Member:
         return Member(
@@ -200,15 +206,18 @@ class StreamDriver:
 
     def _look_after(self) -> None:
         self._note_drained()
-        now = time.monotonic()
-        if now - self._state_told_at >= max(STATE_EVERY_S, 10 * self._wal.files.listing_pause_s):
-            self._state_told_at = now
+        self._health.check(self._supervisor.reports(), time.monotonic())
+
+    def _keep_telling(self) -> None:
+        """In a thread of its own: a batch may take minutes, in which Spark asks us nothing."""
+        pause_s = max(STATE_EVERY_S, 10 * self._wal.files.listing_pause_s)
+        while not self._stopping.wait(pause_s):
             self._tell_state()
-        self._health.check(self._supervisor.reports(), now)
 
     def _tell_state(self) -> None:
         """For who looks at the query from outside: its process is a child of Spark's."""
         reports = self._supervisor.reports()
+        self._health.note(reports, time.monotonic())
         rate = self._rate.update(sum(report.rows for report in reports), time.monotonic())
         warning = outage_warning(rate, self._options.outage_s_max, self._watch.messages_max)
         self._wal.write_state(

@@ -28,10 +28,18 @@ class RefusedError(BraidError):
 
 
 class Health:
+    """`note` is told every second, whatever the query does; `check` when it asks for its next batch."""
+
     def __init__(self, disconnected_s_max: float | None) -> None:
         self._disconnected_s_max = disconnected_s_max
         self._connected_at: dict[str, float] = {}  # by subscriber, when it was last seen to be
         self._asked_at: dict[str, float] = {}  # when it was first asked for
+
+    def note(self, reports: Iterable[Report], now: float) -> None:
+        for report in reports:
+            self._asked_at.setdefault(report.subscriber, now)
+            if report.state in SETTLED_STATES:
+                self._connected_at[report.subscriber] = now
 
     def check(self, reports: Iterable[Report], now: float) -> None:
         """Raises what has to end the query."""
@@ -41,26 +49,29 @@ class Health:
                     f"{report.error}: another query uses the same group or clientIdPrefix. Its messages are "
                     "shared out between the two. Give each query a group of its own"
                 )
-            if report.state in SETTLED_STATES:
-                self._connected_at[report.subscriber] = now
-            if report.refused and report.subscriber not in self._connected_at:
-                raise RefusedError(f"receiver {report.subscriber}: {report.error}")
-            since = self._connected_at.get(report.subscriber)
-            away_s = now - (self._asked_at.setdefault(report.subscriber, now) if since is None else since)
-            if self._disconnected_s_max is not None and away_s > self._disconnected_s_max:
-                raise DisconnectedError(
-                    f"receiver {report.subscriber} has had no connection for {away_s:.0f} s, more than "
-                    f"failWhenDisconnected allows: {reason_of(report)}"
-                )
+            if is_absent(report):
+                self._check_absent(report, now)
+
+    def _check_absent(self, report: Report, now: float) -> None:
+        since = self._connected_at.get(report.subscriber)
+        if report.refused and since is None:
+            raise RefusedError(f"receiver {report.subscriber}: {report.error}")
+        away_s = now - (self._asked_at.get(report.subscriber, now) if since is None else since)
+        if self._disconnected_s_max is not None and away_s > self._disconnected_s_max:
+            raise DisconnectedError(
+                f"receiver {report.subscriber} has had no connection for {away_s:.0f} s, more than "
+                f"failWhenDisconnected allows: {reason_of(report)}"
+            )
+
+
+def is_absent(report: Report) -> bool:
+    """Whether it should have a connection and has none; one that only drains may have lost its broker."""
+    return not report.draining and report.state not in SETTLED_STATES
 
 
 def unsettled(reports: Iterable[Report]) -> list[str]:
     """What each receiver that doesn't receive says about it."""
-    return [
-        f"{report.subscriber}: {reason_of(report)}"
-        for report in reports
-        if report.state not in SETTLED_STATES
-    ]
+    return [f"{report.subscriber}: {reason_of(report)}" for report in reports if is_absent(report)]
 
 
 def reason_of(report: Report) -> str:

@@ -85,7 +85,7 @@ class Receiver:
     def __init__(self, task: ReceiverTask, stopping: threading.Event, stream: Any) -> None:
         self._task = task
         self._stopping = stopping
-        self._reporter = Reporter(Report(subscriber=task.subscriber), stream)
+        self._reporter = Reporter(Report(subscriber=task.subscriber, draining=task.is_draining), stream)
         self._report = self._reporter.report
         self._wal = Wal(task.wal_location)
         self._writer = SegmentWriter(self._wal, task.subscriber, new_log_number(time.time()))
@@ -342,7 +342,8 @@ def main() -> int:
     except (BraidError, OSError) as error:
         state, why = _ending(task, error)
         with contextlib.suppress(OSError):  # perhaps nobody listens any more
-            Reporter(Report(subscriber=task.subscriber, state=state, error=why), reports).tell()
+            last = Report(subscriber=task.subscriber, draining=task.is_draining, state=state, error=why)
+            Reporter(last, reports).tell()
         return EXIT_FAILED
     return 0
 

@@ -27,7 +27,7 @@ class Keeper:
 
     def __init__(self, task: ReceiverTask) -> None:
         self.task = task
-        self.report = Report(subscriber=task.subscriber)
+        self.report = Report(subscriber=task.subscriber, draining=task.is_draining)
         self.restarts = 0
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None

@@ -22,6 +22,10 @@ class ReceiverTask(msgspec.Struct, frozen=True, kw_only=True):
     dedup: str
     drain_quiet_s: float | None = None  # set: leave the group, store what is left, end the session
 
+    @property
+    def is_draining(self) -> bool:
+        return self.drain_quiet_s is not None
+
 
 class Report(msgspec.Struct, kw_only=True):
     """The state of a receiver; counters count from the start of its process."""
@@ -30,6 +34,7 @@ class Report(msgspec.Struct, kw_only=True):
     # Then connecting, receiving, full; at the end drained, stopped, failed, or taken by another client.
     state: str = "starting"
     error: str = ""  # why it does not receive
+    draining: bool = False  # it is no longer wanted, and only fetches what is left
     refused: bool = False  # the broker doesn't let it in, and will not by itself
     connected_since: float = 0.0  # seconds since 1970; 0: it isn't
     connections: int = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from braidmq.spark.health import CONNECTED_STATES, SETTLED_STATES
+from braidmq.spark.health import CONNECTED_STATES, SETTLED_STATES, is_absent
 from braidmq.spark.tasks import Report
 from braidmq.spark.wal import SourceState
 
@@ -27,7 +27,7 @@ class ReceiverNews:
             if state.warning and group not in self._warned:
                 self._warned.add(group)
                 self._say(f"group {group}: {state.warning}")
-        is_ready = bool(reports) and all(report.state in SETTLED_STATES for report in reports)
+        is_ready = bool(reports) and not any(map(is_absent, reports))
         if is_ready and not self._was_ready:
             self._was_ready = True
             self._say(f"ready: {len(reports)} receivers have subscribed")
@@ -53,6 +53,6 @@ def _promise(report: Report) -> str:
 def all_received(states: States) -> bool:
     """Whether nothing is known to wait before the receivers, and all of them are there."""
     return all(
-        not state.waiting and all(report.state in SETTLED_STATES for report in state.receivers)
+        not state.waiting and not any(map(is_absent, state.receivers))
         for state in states.values()
     )

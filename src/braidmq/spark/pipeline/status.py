@@ -68,6 +68,7 @@ class ReceiverReport(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     repeats: int
     exactly_once: bool
+    draining: bool  # it is no longer wanted, and only fetches what is left
     error: str
 
 
@@ -94,8 +95,8 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def absent(self) -> list[ReceiverReport]:
-        """The receivers that have no connection."""
-        return [receiver for receiver in self.receivers if receiver.state not in SETTLED_STATES]
+        """The receivers that should have a connection and have none."""
+        return [one for one in self.receivers if not one.draining and one.state not in SETTLED_STATES]
 
 
 def write_status(home: Home, query: str, status: QueryStatus) -> None:
@@ -165,6 +166,7 @@ def _receiver_report(group: str, report: Report, state: SourceState, now_s: floa
         rows=report.rows,
         repeats=report.repeats,
         exactly_once=report.repeats_by == "numbers",
+        draining=report.draining,
         error=report.error,
     )
 
