@@ -294,6 +294,7 @@ class Connection(Lane):
     def throttle(self) -> None:
         """The client does not read our answers: take no more from it until it does."""
         if self.state is not State.CLOSED:
+            self.is_throttled = True
             self._pause(Pause.UNREAD_ANSWERS)
 
     def park(self, reason: Pause) -> None:
@@ -376,7 +377,9 @@ class Connection(Lane):
         if self.is_drained():
             if self.congested:
                 self.drained()
-            self._resume(Pause.UNREAD_ANSWERS)
+            if self.is_throttled:
+                self.is_throttled = False
+                self._resume(Pause.UNREAD_ANSWERS)
         if self.session is not None and self.state is State.OPEN:
             self.session.has_room_again()
 

@@ -15,6 +15,7 @@ cdef class Lane(Outlet):
     cdef public bint is_open             # CONNECT is accepted: PUBLISH and acknowledgements may come
     cdef public bint is_parked           # input waits: it is kept and not looked at
     cdef readonly bint awaits_answers    # parked until answers that are held back have left
+    cdef public bint is_throttled        # nothing is read until the client has read its answers
     cdef public bint is_finished         # no input is looked at any more
     cdef public bint takes_fast_lane     # False makes every PUBLISH take the general way (for tests)
     cdef public double received_at_s     # when the client was last heard of
@@ -32,6 +33,11 @@ cdef class Lane(Outlet):
     cdef int work_left                   # until the stopwatch is looked at again, in units of hardly anything
     cdef bint feeds_many                 # the last run went to many subscribers
     cdef Outlet filled                   # somebody whose output this connection has filled in this read
+
+    cdef inline bint awaits_room(self) noexcept:
+        # Somebody has to be told when the output has drained.
+        return (self.congested or self.is_throttled or not self.has_room()
+                or (self.session is not None and self.session.is_behind()))
 
     cpdef object receive_buffer(self)
     cdef unsigned char* receive_space(self, Py_ssize_t* size) except NULL

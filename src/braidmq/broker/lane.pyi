@@ -11,6 +11,7 @@ class Lane(Outlet):
     session: Session
     is_open: bool
     is_parked: bool
+    is_throttled: bool
     is_finished: bool
     @property
     def awaits_answers(self) -> bool: ...

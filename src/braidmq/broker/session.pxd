@@ -68,8 +68,11 @@ cdef class Session(Receiver):
     cdef int settle(self, unsigned long long sequence) except -1
     cdef int pump_more(self) except -1
     cdef int replay_some(self) except -1
+    cdef inline bint is_behind(self) noexcept:
+        # Something waits for room at the client.
+        return self.queue is not None or self.resend is not None or self.replay is not None
     cdef inline int pump(self) except -1:
-        if self.queue is not None or self.resend is not None or self.replay is not None:
+        if self.is_behind():
             return self.pump_more()
         return 0
     cdef bint lacks_room(self, Py_ssize_t cost) noexcept

@@ -160,7 +160,10 @@ cdef class SocketLink(Link):
         if self.is_closing:
             return self.write_rest()
         self.poller.watch(self, EPOLL_CTL_MOD)
-        return self.flush()
+        self.flush()
+        if not self.is_blocked and not self.is_closing:
+            self.connection.output_drained()
+        return 0
 
     cdef int gone(self, error) except -1:
         """The socket is of no use any more."""
@@ -213,13 +216,16 @@ cdef class SocketLink(Link):
 
     cdef int flush(self) except -1:
         cdef ByteBuffer out = self.connection.leaving
+        cdef bint is_awaited
         if self.is_closing or self.is_blocked:
             return 0
+        is_awaited = self.connection.awaits_room()
         self.write_out(out)
         if self.is_closing:
             return 0
         if out.size():
             self.is_blocked = True
             return self.poller.watch(self, EPOLL_CTL_MOD)
-        self.connection.output_drained()
+        if is_awaited:
+            self.connection.output_drained()
         return 0

@@ -186,6 +186,8 @@ cdef class TransportLink(Link):
         self.is_blocked = False
         self.connection.backlog_bytes = 0
         self.flush()
+        if not self.is_blocked and not self.is_closing:
+            self.connection.output_drained()
         self.turn.begun()
 
     # ---- called by the connection --------------------------------------------------------------------
@@ -216,12 +218,13 @@ cdef class TransportLink(Link):
 
     cdef int flush(self) except -1:
         cdef ByteBuffer out = self.connection.leaving
+        cdef bint is_awaited = self.connection.awaits_room()
         while out.size() and not self.is_blocked and not self.is_closing:
             if self.descriptor >= 0:
                 self.write_out(out)
             if out.size() and not self.is_closing:
                 self.hand_over(out)
-        if not self.is_blocked and not self.is_closing:
+        if is_awaited and not self.is_blocked and not self.is_closing:
             self.connection.output_drained()
         return 0
 
