@@ -58,6 +58,16 @@ def test_what_waits_in_groups_counts_towards_the_memory_of_the_node() -> None:
     assert hub.queue_memory_bytes == 0
 
 
+def test_they_count_towards_what_may_wait_in_memory_without_a_disk_too() -> None:
+    here = World(inflight_max=1, waiting_bytes_max=MEMORY_BYTES)
+    member, publisher = here.connect("member"), here.connect("publisher")
+    member.subscribe(*(f"$share/crew{number}/jobs" for number in range(GROUPS)), qos=1)
+    for _ in range(50):
+        publisher.send(Publish("jobs", bytes(10), 1, packet_id=1))
+    assert [packet.reason for packet in publisher.read() if isinstance(packet, Puback)][-1] == 0x97
+    assert here.broker.hub.queue_memory_bytes < MEMORY_BYTES + GROUPS * 1000
+
+
 def test_what_is_given_up_is_no_longer_charged() -> None:
     here, member, publisher = crowded()
     for _ in range(5):

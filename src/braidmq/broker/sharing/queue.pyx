@@ -150,7 +150,8 @@ cdef class GroupQueue:
 
     cdef bint has_memory(self) noexcept:
         """Whether the node has room for what waits."""
-        return self.hub is None or self.hub.queue_memory_bytes <= self.hub.queue_memory_bytes_max
+        return self.hub is None or (
+            self.hub.queue_memory_bytes <= self.hub.queue_memory_bytes_max and not self.hub.is_tight())
 
     cpdef bint is_over(self):
         return self.count > self.messages_max or self.size_bytes > self.bytes_max
