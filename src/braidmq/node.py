@@ -71,8 +71,11 @@ async def _serve(
     effective = Effective(config)
     make_observers = observer_makers(config.observers)
     gate = make_gate(config)  # before the store is touched: a doubtful file changes nothing
-    # The store's thread reports what is kept; what was held for that leaves at once.
-    store = open_store(config.store, lambda report: loop.call_soon_threadsafe(_reported, report, turn))
+    # The store's thread reports what is kept; what was held for that leaves at once. A store that writes
+    # before there is a turn (after a salvage) is heard when the loop goes on, which is later.
+    store = open_store(
+        config.store, lambda report: loop.call_soon_threadsafe(lambda: _reported(report, turn))
+    )
     broker = make_broker(config, store, gate)
     for make_observer in make_observers:
         broker.add_observer(make_observer())

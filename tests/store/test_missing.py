@@ -11,6 +11,7 @@ from braidmq.errors import StoreError
 from braidmq.store import records
 from braidmq.store.log import numbers_in, path_of
 from braidmq.store.manifest import NAME as MANIFEST
+from braidmq.store.pages import path_of as page_path_of
 from tests.store.keeper import Keeper, image
 from tests.store.test_trouble import retain, retained
 
@@ -58,6 +59,12 @@ def spoil_manifest(directory: Path, begins: list[int]) -> None:
     (directory / MANIFEST).write_bytes(bytes(10_000))
 
 
+def leave_only_pages(directory: Path, begins: list[int]) -> None:
+    remove_all(directory, begins)
+    remove_manifest(directory, begins)
+    page_path_of(directory, 1).write_bytes(bytes(1000))
+
+
 ALL = {f"{when}{number}".encode() for when in ("early", "late") for number in (1, 2, 3)}
 
 
@@ -69,6 +76,7 @@ ALL = {f"{when}{number}".encode() for when in ("early", "late") for number in (1
         (cut_finished, r"log-0000000002.braid: was cut: \d+ of its \d+ bytes", {b"late2"}),
         (cut_newest, r"log-0000000003.braid: was cut: \d+ of its \d+ bytes", {b"late3"}),
         (exchange, "log-0000000002.braid: doesn't follow log-0000000001.braid", set()),
+        (leave_only_pages, "manifest.braid: is missing, and so are all logs", ALL),
         (remove_manifest, "manifest.braid: is missing or damaged", set()),
         (spoil_manifest, "manifest.braid: is missing or damaged", set()),
     ],

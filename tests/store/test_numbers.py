@@ -29,7 +29,7 @@ def found(directory: Path, client_id: str = "s", **options: object) -> SavedSess
 
 @pytest.mark.parametrize(
     ("durability", "closes", "last"),
-    [("process", True, 10), ("process", False, 10 + NUMBERS_OF_SECONDS), ("fsync", False, 10)],
+    [("process", True, 10), ("process", False, 10 + NUMBERS_OF_SECONDS), ("fsync", True, 10)],
 )
 def test_what_power_loss_may_have_taken_is_skipped(
     tmp_path: Path, durability: str, closes: bool, last: int
@@ -37,6 +37,16 @@ def test_what_power_loss_may_have_taken_is_skipped(
     directory = numbered(tmp_path, durability, closes=closes)
     saved = found(directory, durability=durability)
     assert (saved.identity, saved.last_sequence, saved.last_packet_id) == (5, last, 3)
+
+
+def test_it_is_skipped_though_the_broker_is_stopped_in_order_afterwards(tmp_path: Path) -> None:
+    directory = numbered(tmp_path, "process", closes=False)
+    assert [found(directory).last_sequence for _ in range(3)] == [10 + NUMBERS_OF_SECONDS] * 3
+
+
+def test_it_is_skipped_by_a_store_that_syncs_only_now(tmp_path: Path) -> None:
+    directory = numbered(tmp_path, "process", closes=False)
+    assert found(directory, durability="fsync").last_sequence == 10 + NUMBERS_OF_SECONDS
 
 
 def test_who_has_never_asked_goes_on_counting(tmp_path: Path) -> None:

@@ -177,6 +177,19 @@ def test_closing_with_a_full_disk_ends_and_keeps_what_was_kept(
     keeper.close()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_mistake_on_the_stores_thread_is_told_and_nobody_waits_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.keep(retain(b"before", b"1"))
+    monkeypatch.setattr(keeper.store, "_post", "not callable")
+    keeper.commit(retain(b"during", b"2"))
+    wait_for(lambda: keeper.store.is_failing)
+    keeper.close()
+    assert "isn't written any more, because of TypeError" in keeper.told[0]
+
+
 @pytest.mark.parametrize(("durability", "syncs"), [("process", 0), ("fsync", 1)])
 def test_a_turn_is_reported_after_its_bytes_are_where_they_are_promised_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, syncs: int

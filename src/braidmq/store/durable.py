@@ -22,7 +22,7 @@ from braidmq.store.loading import Loader
 from braidmq.store.log import HEADER, MARK_BYTES, NUMBERS
 from braidmq.store.manifest import Manifest
 from braidmq.store.pages import PageFiles
-from braidmq.store.records import CHECKPOINTED, Record
+from braidmq.store.records import CHECKPOINTED, NUMBERED, Record
 from braidmq.store.state import State
 from braidmq.store.writer import Kept, LogWriter
 
@@ -114,7 +114,7 @@ class DurableStore:
         for note in loader.notes + lost:
             self._tell(note)
         self._must_checkpoint = loader.has_salvaged or bool(lost)
-        self._protect_numbers(state, was_closed=manifest.is_closed)
+        skipped = self._protect_numbers(state, was_closed=manifest.is_closed)
         self._oldest = loader.oldest
         self._number = loader.newest
         self._grown_bytes = loader.held_bytes
@@ -128,17 +128,26 @@ class DurableStore:
             tell=self._tell,
         )
         self._begin_file()
+        if skipped:
+            self._write(self.journal.encode(skipped), _nobody_waits)
         return state
 
-    def _protect_numbers(self, state: State, *, was_closed: bool) -> None:
-        """Let no delivery number be used again that a client may know though the record of it is lost."""
-        if self._must_checkpoint:  # nobody knows how many: clients are to see another session
-            for saved in state.sessions.values():
+    def _protect_numbers(self, state: State, *, was_closed: bool) -> list[Record]:
+        """Let no delivery number be used again that a client may know though the record of it is lost.
+
+        Returns what is to be kept of that: the next start may find a store that was closed in order. Whether
+        the store had synced isn't asked: it may have had another durability then.
+        """
+        skipped: list[Record] = []
+        for client_id, saved in state.sessions.items():
+            if self._must_checkpoint:  # nobody knows how many: clients are to see another session
                 saved.identity = 0
-        elif self._durability == "process" and not was_closed:  # with the operating system, the last seconds
-            for saved in state.sessions.values():
-                if saved.identity:
-                    saved.last_sequence += NUMBERS_OF_SECONDS
+            elif saved.identity and not was_closed:  # with the operating system, the last seconds
+                saved.last_sequence += NUMBERS_OF_SECONDS
+                skipped.append(
+                    (NUMBERED, client_id, saved.identity, saved.last_sequence, saved.last_packet_id)
+                )
+        return skipped
 
     def _run_on_writer(self, action: Callable[[], None]) -> None:
         assert self._writer is not None

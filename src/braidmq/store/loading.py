@@ -30,6 +30,7 @@ from braidmq.store.log import (
 )
 from braidmq.store.log_reader import LogReader
 from braidmq.store.manifest import Manifest, Newest
+from braidmq.store.pages import numbers_in as page_numbers_in
 from braidmq.store.state import State
 
 
@@ -116,6 +117,8 @@ class Loader:
         """Whether the newest log is there, and as long as when the broker was stopped."""
         known = self._manifest.newest
         if known is None:
+            if not present and page_numbers_in(self._directory):
+                self._refuse(self._manifest.path, "is missing, and so are all logs; there are only pages")
             if any(header is not None and self._needs_manifest(header) for header in headers.values()):
                 self._refuse(self._manifest.path, "is missing or damaged")
         elif not present or present[-1] < known.number:

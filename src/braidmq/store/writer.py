@@ -105,6 +105,15 @@ class LogWriter:
     # ---- on the writer's thread ----------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # a mistake of ours: let nobody wait for what will never be kept
+            self._gives_up.set()
+            self._on_failing(True)
+            self._tell(f"{self._path}: isn't written any more, because of {error!r}; restart the broker")
+            raise
+
+    def _work(self) -> None:
         while self._write_group(self._waiting()):
             pass
         if self._descriptor >= 0:
