@@ -279,7 +279,7 @@ def _queries(report: "StatusReport") -> Table:
 def _receivers(report: "StatusReport") -> Table:
     receivers = _table("receiver", "state", "connected", "last message", "rows", "delivery")
     for one in report.receivers:
-        promise = "exactly once" if one.exactly_once else "at least once"
+        promise = {None: "", True: "exactly once", False: "at least once"}[one.exactly_once]
         times = (_ago(one.connected_s, ""), _ago(one.last_message_s, " ago"))
         receivers.add_row(one.name, one.state, *times, f"{one.rows:,}", promise)
     return receivers

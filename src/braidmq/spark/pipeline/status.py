@@ -67,7 +67,7 @@ class ReceiverReport(msgspec.Struct, frozen=True, kw_only=True):
     last_message_s: float | None
     rows: int
     repeats: int
-    exactly_once: bool
+    exactly_once: bool | None  # None: not known before it has connected
     draining: bool  # it is no longer wanted, and only fetches what is left
     error: str
 
@@ -165,7 +165,7 @@ def _receiver_report(group: str, report: Report, state: SourceState, now_s: floa
         last_message_s=now_s - report.last_message_at if report.last_message_at else None,
         rows=report.rows,
         repeats=report.repeats,
-        exactly_once=report.repeats_by == "numbers",
+        exactly_once=report.repeats_by == "numbers" if report.repeats_by else None,
         draining=report.draining,
         error=report.error,
     )
