@@ -1,6 +1,7 @@
 """Messages and configurations for the tests of the pipeline."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -113,12 +114,18 @@ def telemetry(
     return f"sites/{site}/{device}/telemetry", json.dumps(payload).encode()
 
 
-def write_messages(home: Home, batch: int, *messages: tuple[str, bytes]) -> None:
+def write_messages(
+    home: Home, batch: int, *messages: tuple[str, bytes], received_us: int = NOON_US
+) -> None:
     """Messages into the tables as a batch of the pipeline does it, without Spark."""
     check_tables(home)
     evolve(home)
     log = home.commit_log("ingest")
     writer = TableWriter(log.staging(), home.targets(), 1_000)
-    for table, rows in Sorter(home.config).sort(make_messages(messages, first_offset=batch)).items():
+    received = make_messages(messages, first_offset=batch, received_us=received_us)
+    reasons: dict[str, int] = {}
+    for table, rows in Sorter(home.config).sort(received).items():
         writer.write(table, rows)
-    log.commit("q", batch, [TaskReport(writer.close())])
+        if table == "dead_letters":
+            reasons = dict(Counter(rows["reason"].to_pylist()))
+    log.commit("q", batch, [TaskReport(writer.close(), reasons)])

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from braidmq.errors import ConfigError
+from braidmq.errors import BraidError, ConfigError
 from braidmq.spark.pipeline.compact import compact
 from braidmq.spark.pipeline.config import PipelineConfig
 from braidmq.spark.pipeline.home import Home, open_home
 from braidmq.spark.pipeline.query import QueryError, json_lines, run_query
 from braidmq.spark.pipeline.reading import read_table
-from braidmq.spark.pipeline.reprocess import migrate, reprocess
+from braidmq.spark.pipeline.reprocess import migrate, refuse_unfinished, reprocess
 from braidmq.spark.pipeline.run import Pipeline
 from braidmq.spark.pipeline.status import read_status
 from braidmq.spark.schema import spark_schema
@@ -165,6 +165,34 @@ def test_older_files_are_read_as_wider_types_and_with_new_columns(
     rows = read_table(spark, home, "telemetry").orderBy("offset").collect()
     assert [(row["count"], row.humidity) for row in rows] == [(7, 0.5), (2**40, None)]
     assert [row.parts and str(row.parts[0].price) for row in rows] == [None, "1.25"]
+
+
+def test_a_part_can_be_built_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """Of one schema, or since an hour: the rest stays as it is, and nothing is lost between them."""
+    second = '[[schema]]\nname = "levels"\ntopic = "levels/{device}"\nfields = { level = "%s" }\n'
+    home = open_home(make_config(tmp_path, PLANT + second % "int"))
+    level = [("levels/d1", b'{"level": 1}'), ("levels/d1", b'{"level": "high"}'), ("lost", b"")]
+    write_messages(home, 0, telemetry("d1"), telemetry("d1", "broken"), *level)
+    write_messages(home, 5, telemetry("d2"), *level, received_us=NOON_US + 2 * 3_600_000_000)
+    other = second.replace('"%s"', '{ type = "string", path = "name", optional = true }')
+    home = open_home(make_config(tmp_path, PLANT + other.replace("level =", "title =")))
+
+    def rows(table: str) -> list[int]:
+        return sorted(row["offset"] for row in read_table(spark, home, table).collect())
+
+    later = datetime(2026, 9, 22, 13, 30, tzinfo=UTC)
+    assert dict(reprocess(spark, home, later, ["levels"])) == {"levels": 2, "dead_letters": 1}
+    assert (rows("levels"), rows("dead_letters")) == ([2, 6, 7], [1, 3, 4, 8])
+    assert read_status(home, 0).dead_letters == {"wrong_type": 2, "unmatched_topic": 2}
+    assert dict(reprocess(spark, home, None, ["levels"])) == {"levels": 4, "dead_letters": 3}
+    assert (rows("levels"), rows("dead_letters"), rows("telemetry")) == ([2, 3, 6, 7], [1, 4, 8], [0, 5])
+    report = read_status(home, 0)
+    assert report.rows == {"raw": 9, "telemetry": 2, "levels": 4, "dead_letters": 3}
+    assert report.dead_letters == {"wrong_type": 1, "unmatched_topic": 2}
+    moved = other.replace("levels/{device}", "lost").replace("level =", "title =")
+    with pytest.raises(BraidError, match="topics have moved"):
+        reprocess(spark, open_home(make_config(tmp_path, PLANT + moved)), None, ["levels"])
+    refuse_unfinished(home)  # nothing was changed by that
 
 
 def test_aggregates_are_those_of_the_messages(spark: SparkSession, tmp_path: Path) -> None:

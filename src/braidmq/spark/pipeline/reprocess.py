@@ -70,7 +70,6 @@ def reprocess(
         log = home.commit_log(INGEST)
         if log.last is None:
             raise BraidError(f"{home.root.uri} has no messages yet")
-        home.internal.at(MARKER).write_struct(_Marker(datetime.now(UTC)))
         job = _Job(spark, home, None if since is None else _hour_of(since), chosen)
         rebuilt = job.rebuild_messages(log)
         if home.config.aggregates is not None:
@@ -125,6 +124,7 @@ class _Job:
         self._check_sum(new)
         old = {table: 0 if self._since is None else self._outside(table).count() for table in tables}
         whole = self._since is None
+        self._home.internal.at(MARKER).write_struct(_Marker(datetime.now(UTC)))  # the tables change from here on
         log.replace(
             reports,
             [(table, path) for table in tables for path in self._files(table)],
