@@ -124,7 +124,7 @@ class _Job:
         self._check_sum(new)
         old = {table: 0 if self._since is None else self._outside(table).count() for table in tables}
         whole = self._since is None
-        self._home.internal.at(MARKER).write_struct(_Marker(datetime.now(UTC)))  # the tables change from here on
+        self._home.internal.at(MARKER).write_struct(_Marker(datetime.now(UTC)))  # from here on tables change
         log.replace(
             reports,
             [(table, path) for table in tables for path in self._files(table)],
