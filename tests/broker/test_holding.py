@@ -232,3 +232,23 @@ def test_mqtt_5_is_held_to_the_receive_maximum_it_was_told() -> None:
     publisher = connected(world, store, "p")
     publisher.send(*(Publish("t", b"", 1, packet_id=number) for number in range(1, 12)))
     assert publisher.is_closed
+
+
+def test_who_is_not_read_is_not_missed() -> None:
+    """While the store is slow nobody listens, so that nothing is heard is no sign of a dead client."""
+    store = SlowStore()
+    world = World(store, receive_maximum=2)
+    publisher = world.connect("p", V311, keep_alive_s=2)
+    store.keep_all()
+    publisher.send(*(Publish("t", b"", 1, packet_id=number) for number in (1, 2, 3)))
+    assert publisher.is_paused
+    for _ in range(3):
+        world.pass_time(3)
+    assert not publisher.is_closed
+    while store.turns:
+        store.keep_one()
+        world.run_deferred()
+        world.broker.hub.end_turn()
+    assert not publisher.is_paused
+    world.pass_time(3)
+    assert publisher.is_closed  # now it was listened to

@@ -13,8 +13,10 @@ from braidmq.wire import (
     Pingreq,
     Properties,
     Puback,
+    Pubcomp,
     Publish,
     Pubrec,
+    Pubrel,
     ReasonCode,
     Will,
 )
@@ -207,3 +209,19 @@ def test_all_wills_together_have_a_bound() -> None:
     world.pass_time(1000)
     assert world.broker.wills.held_bytes == 0
     world.connect("late", will=will)
+
+
+def test_the_receive_maximum_counts_what_came_by_this_connection() -> None:
+    """A client that has forgotten what it began would else never get in a word again."""
+    world = World(receive_maximum=2)
+    lasting = Properties(session_expiry_s=1000)
+    forgetful = world.connect("c", properties=lasting)
+    forgetful.send(Publish("t", b"", 2, packet_id=1), Publish("t", b"", 2, packet_id=2))
+    forgetful.vanish()
+    client, _ = world.resume("c", properties=lasting)
+    client.send(Publish("t", b"", 1, packet_id=3), Publish("t", b"", 2, packet_id=4), Pubrel(1))
+    assert [type(packet) for packet in client.read()] == [Puback, Pubrec, Pubcomp]
+    client.send(Publish("t", b"", 2, packet_id=5), Publish("t", b"", 2, packet_id=6))
+    _, goodbye = client.read()
+    assert isinstance(goodbye, Disconnect)
+    assert goodbye.reason == ReasonCode.RECEIVE_MAXIMUM_EXCEEDED

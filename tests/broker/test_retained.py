@@ -103,6 +103,16 @@ def test_a_filter_that_is_given_up_is_replayed_no_longer() -> None:
     assert read_all(client) == []
 
 
+def test_a_shared_subscription_that_is_given_up_stops_no_replay() -> None:
+    world = World()
+    retain(world, 1000)
+    client = world.connect("c")
+    client.connection.receive(encode(Subscribe(1, (Subscription("r/#"),)), V5), world.now)
+    client.connection.receive(encode(Subscribe(2, (Subscription("$share/g/r/#"),)), V5), world.now)
+    client.connection.receive(encode(Unsubscribe(3, ("$share/g/r/#",)), V5), world.now)
+    assert len(read_all(client)) == 1000
+
+
 def test_what_changes_during_a_replay() -> None:
     """Each message comes once: as a retained one if it was there, as a new one if it came since."""
     world = World()

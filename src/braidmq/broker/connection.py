@@ -201,6 +201,8 @@ class Connection(Lane):
             self._watch()
 
     def _watch(self) -> None:
+        if self._pauses - {Pause.UNREAD_ANSWERS}:  # that one is the client's own doing
+            self.received_at_s = self.hub.now  # nothing was heard because nobody listened
         due_s = self.received_at_s + self.keep_alive_s * KEEP_ALIVE_GRACE
         if due_s > self.hub.now:
             self._timer = self.broker.timers.set(due_s, self._watch)

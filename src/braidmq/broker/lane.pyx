@@ -529,12 +529,9 @@ cdef class Lane(Outlet):
 
     cdef int begin_answer(self) except -1:
         """A client may not have too many publishes open. MQTT 3 doesn't know that: there it waits (see `answer`)."""
-        cdef Py_ssize_t open_count = self.held_answers
         if not self.is_v5:
             return 0
-        if self.session.inbound is not None:
-            open_count += len(self.session.inbound)
-        if open_count >= self.hub.receive_maximum:
+        if self.held_answers + self.session.open_inbound() >= self.hub.receive_maximum:
             raise ProtocolError(RECEIVE_MAXIMUM_EXCEEDED,  # [MQTT-3.3.4-7] is the client's duty
                                 f"more than {self.hub.receive_maximum} QoS 1 and 2 publishes are open")
         return 0

@@ -101,8 +101,3 @@ class MeteredConnection(Connection):
 
     def _paid_back(self) -> None:
         self._resume(Pause.RATE)
-
-    def _watch(self) -> None:
-        if Pause.RATE in self._pauses:
-            self.received_at_s = self.hub.now  # nothing was heard because nobody listened
-        super()._watch()

@@ -31,6 +31,7 @@ cdef class Session(Receiver):
     cdef readonly unsigned long long last_sequence    # the number of the newest delivery
     cdef public unsigned long long identity          # tells it from the client id's earlier sessions; 0 until asked for
     cdef readonly set inbound                # QoS 2 packet ids from the client, between PUBLISH and PUBREL; or None
+    cdef set inbound_before                  # those of them that were open when this connection began; or None
     cdef Named named                         # its client id's number in the store's present file
     cdef readonly bint is_remembered                  # outlives its connection, so its changes are journalled
 
@@ -64,6 +65,7 @@ cdef class Session(Receiver):
     cdef int puback(self, unsigned int packet_id, unsigned int reason) except -1
     cdef int pubrec(self, unsigned int packet_id, unsigned int reason) except -1
     cdef int pubcomp(self, unsigned int packet_id) except -1
+    cdef Py_ssize_t open_inbound(self) except -1
     cdef int finish(self, Slot* slot, unsigned int reason) except -1
     cdef int settle(self, unsigned long long sequence) except -1
     cdef int pump_more(self) except -1

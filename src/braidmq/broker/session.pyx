@@ -74,6 +74,7 @@ cdef class Session(Receiver):
         self.outlet = outlet
         self.window = window
         self.outstanding = 0
+        self.inbound_before = set(self.inbound) if self.inbound else None
         unsettled = self.inflight.in_order()
         self.resend = deque(unsettled) if unsettled else None
         if self.member is not None:
@@ -451,11 +452,19 @@ cdef class Session(Receiver):
             self.hub.journal.inbound(self.client_id, &self.named, packet_id, False)
         return True
 
+    cdef Py_ssize_t open_inbound(self) except -1:
+        """How many publishes of this connection the client has yet to release: Receive Maximum counts no others."""
+        if self.inbound is None:
+            return 0
+        return len(self.inbound) - (len(self.inbound_before) if self.inbound_before is not None else 0)
+
     def end_inbound(self, int packet_id):
         """The client has released the id; False if it wasn't in use."""
         if self.inbound is None or packet_id not in self.inbound:
             return False
         self.inbound.remove(packet_id)
+        if self.inbound_before is not None:
+            self.inbound_before.discard(packet_id)
         if self.is_remembered:
             self.hub.journal.inbound(self.client_id, &self.named, packet_id, True)
         return True

@@ -133,6 +133,7 @@ def _remove(connection: "Connection", filter: str) -> int:
     if subscription is None:
         return ReasonCode.NO_SUBSCRIPTION_EXISTED
     connection.router.unsubscribe(subscription)
-    session.stop_replay(subscription.filter)
+    if subscription.group is None:  # those of a group have none, but the filter may be another's
+        session.stop_replay(subscription.filter)
     connection.broker.remember(session, UNSUBSCRIBED, filter)
     return ReasonCode.SUCCESS
