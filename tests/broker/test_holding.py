@@ -252,3 +252,22 @@ def test_who_is_not_read_is_not_missed() -> None:
     assert not publisher.is_paused
     world.pass_time(3)
     assert publisher.is_closed  # now it was listened to
+
+
+def test_a_connection_that_is_over_holds_nothing() -> None:
+    """It is part of a cycle, and may be there for long: a megabyte a connection must not be."""
+    store = SlowStore()
+    world = World(store)
+    writer = connected(world, store, "writer")
+    writer.send(Publish("r", bytes(100_000), retain=True))
+    for meanwhile in (world.run_deferred, store.keep_all):
+        greedy, half_said = world.open(), connected(world, store, "half-said")
+        greedy.send(Connect("greedy"), Subscribe(1, (Subscription("r"),)))
+        half_said.send_bytes(b"\x30\xff\xff\x0f" + bytes(50_000))
+        assert greedy.connection.holds_bytes + half_said.connection.holds_bytes > 150_000
+        greedy.vanish()
+        half_said.vanish()
+        meanwhile()
+        store.keep_all()
+        world.run_deferred()
+        assert greedy.connection.holds_bytes == half_said.connection.holds_bytes == 0

@@ -277,6 +277,7 @@ class Connection(Lane):
         self._unfinished = None
         self.drained()
         self.broker.closed(self, why, was_open=was_open)
+        self.shell.defer(self.forget)  # not now: it may be at work on what it has read
 
     # ---- back-pressure -------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ cdef class Lane(Outlet):
     cdef public Py_ssize_t input_bytes_max     # the largest packet accepted in this state
     cdef public bytes status_topic       # where the client reports its status by PUBLISH; None: it doesn't
     cdef public dict rights              # topic -> may publish there; None when everybody may
+    cdef Py_ssize_t rights_bytes         # of the topics in it
     cdef ByteBuffer partial              # the beginning of a frame whose rest has yet to come
     cdef Py_ssize_t partial_frame_bytes  # how long that frame will be; 0 if its length is not yet known
     cdef dict inbound_aliases            # alias -> topic, as told by the client; None until the first

@@ -57,6 +57,7 @@ cdef enum:
 
     DOLLAR = 0x24
     RIGHTS_CACHED_MAX = 4096
+    RIGHTS_BYTES_MAX = 256 * 1024    # of topics
     # What is done between two looks at the stopwatch, and what of it some packets are. A packet that needs Python
     # is all of it, and so is a topic that was never seen, whose subscribers and rights have to be found.
     WORK_UNLOOKED = 64
@@ -186,6 +187,18 @@ cdef class Lane(Outlet):
         self.partial.consume(consumed)
         if self.is_finished:
             self.partial.release()
+
+    def forget(self):
+        """The connection is over, and nothing works on it: give back at once what it holds, not as a cycle one day."""
+        self.partial.release()
+        self.held.release()
+        self.promised.release()
+        self.inbound_aliases = self.aliases = None
+
+    @property
+    def holds_bytes(self):
+        """What was read and not handled, or written and not sent (for tests)."""
+        return self.partial.size() + self.leaving.size() + self.held.size() + self.promised.size()
 
     cdef Py_ssize_t take_in(self, const unsigned char* data, Py_ssize_t size) except -1:
         cdef Py_ssize_t consumed = size
@@ -495,8 +508,10 @@ cdef class Lane(Outlet):
             return True
         allowed = self.rights.get(topic)
         if allowed is None:
-            if len(self.rights) >= RIGHTS_CACHED_MAX:
+            if len(self.rights) >= RIGHTS_CACHED_MAX or self.rights_bytes >= RIGHTS_BYTES_MAX:
                 self.rights.clear()
+                self.rights_bytes = 0
+            self.rights_bytes += len(topic)
             self.work_left = 0
             allowed = self.rights[topic] = bool(self.may_publish(topic))
         if not allowed:
@@ -553,6 +568,8 @@ cdef class Lane(Outlet):
         return self.acknowledge(first, packet_id, reason)
 
     def release_promised(self):
+        if self.is_finished:
+            return self.forget()  # nothing may follow a goodbye
         Outlet.release_promised(self)
         if self.awaits_answers and self.held_answers < self.hub.receive_maximum:
             self.awaits_answers = False
