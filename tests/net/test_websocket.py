@@ -1,6 +1,7 @@
 """WebSocket frames that cost more than they hold: pings whose pongs nobody reads, and empty frames."""
 
 import asyncio
+import tracemalloc
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -59,6 +60,9 @@ class Link:
     def resume_writing(self) -> None:
         """Nothing of ours waits."""
 
+    def lost(self, error: Exception | None) -> None:
+        """It is over."""
+
 
 @pytest.fixture
 async def connected(monkeypatch: pytest.MonkeyPatch) -> tuple[WebSocketProtocol, Transport, Link]:
@@ -109,3 +113,17 @@ async def test_frames_with_nothing_in_them_are_looked_at_in_several_turns(
     frames_a_turn = FRAMES_A_TURN_MAX + websocket.SLICE_BYTES // len(EMPTY)
     assert await turns_until(lambda: link.received_bytes == 1) >= frames // frames_a_turn - 1
     assert transport.is_reading
+
+
+async def test_half_a_frame_is_not_kept_when_the_connection_is_over(
+    connected: tuple[WebSocketProtocol, Transport, Link],
+) -> None:
+    protocol, _, _ = connected
+    tracemalloc.start()
+    try:
+        protocol.data_received(b"\x82\xff" + (900_000).to_bytes(8, "big") + MASK + bytes(800_000))
+        assert tracemalloc.get_traced_memory()[0] > 700_000
+        protocol.connection_lost(None)
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()

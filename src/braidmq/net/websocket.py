@@ -123,6 +123,7 @@ class WebSocketProtocol(asyncio.Protocol):
         self._is_over = True
         self._input.clear()
         self._unread.clear()
+        self._frames.receive_eof()  # half a frame would be kept for as long as this is part of a cycle
         self._link.lost(exc)
 
     # ---- frames --------------------------------------------------------------------------------------
