@@ -150,8 +150,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         1, UINT16_CEILING,
         "How many QoS 1 and 2 messages a client may have sent on one connection without our acknowledgement. "
         "Large enough to keep a fast link busy for a store commit. MQTT 3 can't be told: such a client isn't "
-        "read while as many answers wait for the store. A session's table of open QoS 2 packet ids is bounded "
-        "by the 65,535 there are.",
+        "read while as many answers wait for the store. A session's table of open QoS 2 packet ids is "
+        "bounded by the 65,535 there are.",
     )] = 1_024
     inflight_max: Annotated[int, _bound(
         1, UINT16_CEILING,
