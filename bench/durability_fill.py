@@ -72,14 +72,14 @@ def make_sessions(broker: Broker, count: int) -> None:
         ]
         state.apply(records)
         for record in records:
-            broker.hub.journal.append(record)
+            broker.hub.promises.journal.append(record)
     restore(broker, state, now)
 
 
 def await_kept(broker: Broker, reports: SimpleQueue[Callable[[], None]]) -> None:
     """End the turn and wait until all is kept."""
     done = threading.Event()
-    broker.hub.when_kept(done.set)
+    broker.hub.promises.when_kept(done.set)
     while not done.is_set():
         reports.get()()
 

@@ -137,7 +137,7 @@ def _reload(effective: Effective, read_again: Callable[[], Config], turn: Turn) 
     for listener in (*config.listeners, *fresh.listeners):
         server_context(listener)  # refuses files that are doubtful
     effective.renew_certificates()
-    turn.broker.hub.now = clock_s()
+    turn.broker.turn(clock_s())
     replace_gate(turn.broker, gate)
     turn.broker.groups.configure(fresh.groups)
     turn.finish()
@@ -241,9 +241,9 @@ async def _stop(broker: Broker, turn: Turn, servers: list[Listening]) -> None:
             while turn.open_links:
                 await asyncio.sleep(GOODBYE_POLL_S)
     turn.stop()
-    broker.hub.hand_over()
+    broker.hub.promises.hand_over()
     broker.audience.tell(Stopped())
-    broker.hub.store.close()
+    broker.hub.promises.store.close()
 
 
 def _tame_garbage_collector() -> None:

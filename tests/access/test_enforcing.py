@@ -37,7 +37,7 @@ def change(a_world: World, *rules: Rule) -> None:
 
 
 def drops(a_world: World) -> int:
-    return int(a_world.broker.hub.counters()["dropped_not_authorized"])
+    return int(a_world.broker.hub.counters.by_name()["dropped_not_authorized"])
 
 
 def test_a_publish_that_is_not_allowed_goes_to_nobody() -> None:

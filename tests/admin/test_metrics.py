@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from braidmq.broker.hub import DROP_NAMES
+from braidmq.broker.counters import DROP_NAMES
 from braidmq.wire import V311, Publish
 from tests.admin.operator import operator
 from tests.broker.world import World
@@ -32,7 +32,7 @@ async def test_the_numbers_are_those_of_the_broker() -> None:
     assert found["braidmq_connections"] == 1
     assert found["braidmq_subscriptions"] == 2
     assert found["braidmq_retained_messages"] == 1
-    assert found["braidmq_bytes_received_total"] == world.broker.hub.counters()["bytes_received"] > 0
+    assert found["braidmq_bytes_received_total"] == world.broker.hub.counters.by_name()["bytes_received"] > 0
 
 
 async def test_every_reason_for_a_drop_is_counted_from_the_start() -> None:

@@ -31,7 +31,7 @@ async def test_events_come_one_by_one_until_the_reader_goes() -> None:
     assert found[0]["at_s"] > 0
     assert "payload" not in found[0]
     await events.aclose()  # type: ignore[attr-defined]
-    assert world.broker.hub.audience is None
+    assert world.broker.hub.watching.audience is None
 
 
 async def test_what_a_slow_reader_misses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ async def test_a_broker_that_stops_ends_its_streams() -> None:
     assert await waiting == b": the broker stops\n\n"
     assert [event async for event in events] == []
     assert not desk.onlookers
-    assert desk.broker.hub.audience is None
+    assert desk.broker.hub.watching.audience is None
 
 
 async def test_silence_is_shown_to_be_no_death(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ async def test_a_trace_looks_at_so_many_messages_a_second_and_says_how_many_pass
     writer.send(Publish("wanted", b"x"))
     assert data_of(await anext(events))["topic"] == "wanted"
     await events.aclose()  # type: ignore[attr-defined]
-    assert world.broker.hub.audience is None
+    assert world.broker.hub.watching.audience is None
 
 
 async def test_all_traces_together_show_so_many_events_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -282,11 +282,11 @@ class Crew:
 
     def dropped(self) -> int:
         """By the broker's own account."""
-        counters = self.world.broker.hub.counters()
+        counters = self.world.broker.hub.counters.by_name()
         return sum(count for name, count in counters.items() if name.startswith("dropped_"))
 
     def done(self) -> int:
         """By the model's: refusals and QoS 2 that died count as drops at the broker."""
-        counters = self.world.broker.hub.counters()
+        counters = self.world.broker.hub.counters.by_name()
         done = sum(job.is_done for job in self.jobs)
         return done - counters["dropped_rejected"] - self.dies_with_sessions

@@ -9,6 +9,7 @@ import pytest
 from braidmq.access.rules import Rule, Rules
 from braidmq.broker import events
 from braidmq.broker.access import BuiltInGate
+from braidmq.broker.counters import DROP_NAMES
 from braidmq.broker.events import (
     EVERY_MESSAGE,
     OF_MESSAGES,
@@ -22,7 +23,6 @@ from braidmq.broker.events import (
     SessionEnded,
     SessionEstablished,
 )
-from braidmq.broker.hub import DROP_NAMES
 from braidmq.broker.rights import replace_gate
 from braidmq.wire import (
     V5,
@@ -122,7 +122,7 @@ def test_each_packet_is_told_with_its_size(version: int) -> None:
     me = world.connect("me", version)
     me.send(Subscribe(1, (Subscription("a", 1),)), Publish("a", b"x", 1, packet_id=1), Pingreq())
     me.send(Puback(1))
-    counters = world.broker.hub.counters()
+    counters = world.broker.hub.counters.by_name()
     sent = [event for event in recorder.events if isinstance(event, PacketSent)]
     read = [event for event in recorder.events if isinstance(event, PacketRead)]
     assert [event.packet for event in read] == ["CONNECT", "SUBSCRIBE", "PUBLISH", "PINGREQ", "PUBACK"]
@@ -151,7 +151,7 @@ def test_each_drop_is_told_and_counted_once() -> None:
     world.pass_time(6)
     world.resume("away", V311)
     told = Counter(event.why for event in recorder.events)
-    counters = world.broker.hub.counters()
+    counters = world.broker.hub.counters.by_name()
     assert told == {"expired": 1, "queue_full": 2, "away": 1, "not_authorized": 1, "session_ended": 1}
     assert told == Counter({name: counters[f"dropped_{name}"] for name in DROP_NAMES})
     assert {event.client_id for event in recorder.events} == {"away", "brief", None}
@@ -172,13 +172,13 @@ def test_only_who_wants_to_see_each_message_makes_them_slower(wanted: type[Event
     before = world.connect("before")
     recorder = Recorder(world, wanted)
     assert before.connection.takes_fast_lane
-    assert (world.broker.hub.message_audience is None) is (wanted not in OF_MESSAGES)
+    assert (world.broker.hub.watching.message_audience is None) is (wanted not in OF_MESSAGES)
     every = Recorder(world, events.Published)
     assert not before.connection.takes_fast_lane
     world.broker.remove_observer(every)
     assert world.connect("after").connection.takes_fast_lane
     world.broker.remove_observer(recorder)
-    assert world.broker.hub.audience is None
+    assert world.broker.hub.watching.audience is None
 
 
 def test_nobody_is_told_what_they_do_not_want() -> None:

@@ -20,7 +20,7 @@ def test_publisher_pauses_until_the_subscriber_has_read() -> None:
     assert publisher.is_paused
     assert len(subscriber.payloads()) == 5
     assert not publisher.is_paused
-    assert world.broker.hub.counters()["dropped_slow_subscriber"] == 0
+    assert world.broker.hub.counters.by_name()["dropped_slow_subscriber"] == 0
 
 
 def test_patience_ends_and_what_is_dropped_is_counted() -> None:
@@ -32,7 +32,7 @@ def test_patience_ends_and_what_is_dropped_is_counted() -> None:
     assert not publisher.is_paused
     publisher.send(*(Publish("t", bytes(KIB)) for _ in range(7)))
     assert not publisher.is_paused
-    assert world.broker.hub.counters()["dropped_slow_subscriber"] == 7
+    assert world.broker.hub.counters.by_name()["dropped_slow_subscriber"] == 7
     assert len(subscriber.payloads()) == 5
     publisher.send(Publish("t", b"after"))
     assert subscriber.payloads() == [b"after"]
@@ -45,7 +45,7 @@ def test_output_has_a_hard_bound_even_within_patience() -> None:
         other = world.connect(f"p{number}")
         other.send(*(Publish("t", bytes(KIB)) for _ in range(3)))
     assert len(subscriber.connection.output) <= 2 * 4 * KIB + 3 * (KIB + 10)
-    assert world.broker.hub.counters()["dropped_slow_subscriber"] > 0
+    assert world.broker.hub.counters.by_name()["dropped_slow_subscriber"] > 0
 
 
 def test_a_subscriber_that_goes_lets_its_publishers_go_on() -> None:
@@ -103,7 +103,7 @@ def test_messages_that_expire_while_waiting_are_dropped_and_counted() -> None:
     subscriber.send(Puback(first.packet_id))
     third = subscriber.expect(Publish)
     assert (third.payload, third.properties.message_expiry_s) == (b"3", 40)
-    assert world.broker.hub.counters()["dropped_expired"] == 1
+    assert world.broker.hub.counters.by_name()["dropped_expired"] == 1
 
 
 def test_a_client_that_reads_no_answers_is_not_read_either() -> None:
@@ -128,7 +128,7 @@ def test_patience_is_not_forgiven_at_each_gulp() -> None:
         if not publisher.is_paused:
             publisher.send(*(Publish("t", bytes(KIB)) for _ in range(8)))
     assert paused_s < 1.0 + 0.1 * 20
-    assert world.broker.hub.counters()["dropped_slow_subscriber"] > 100
+    assert world.broker.hub.counters.by_name()["dropped_slow_subscriber"] > 100
     subscriber.read()
     world.pass_time(20)  # it has kept up for long: it may stall again
     publisher.send(*(Publish("t", bytes(KIB)) for _ in range(5)))
@@ -148,7 +148,7 @@ def test_many_slow_readers_together_have_a_bound() -> None:
     assert {packet.reason for packet in publisher.read() if isinstance(packet, Puback)} == {0}
     hub = world.broker.hub
     assert hub.queue_memory_bytes < 4 * KIB * KIB + readers * 64 * KIB
-    assert hub.counters()["dropped_queue_full"] > 0
+    assert hub.counters.by_name()["dropped_queue_full"] > 0
     late = world.connect("late")
     late.subscribe("late", qos=1)
     publisher.send(*(Publish("late", b"x", 1, packet_id=number) for number in range(1, 4)))
@@ -164,4 +164,4 @@ def test_outputs_count_towards_the_bound_of_the_node() -> None:
     for _ in range(100):
         publisher.send(Publish("t", bytes(8 * KIB)))
     assert sum(len(reader.connection.output) for reader in readers) < KIB * KIB + 20 * 2 * 64 * KIB
-    assert world.broker.hub.counters()["dropped_slow_subscriber"] > 0
+    assert world.broker.hub.counters.by_name()["dropped_slow_subscriber"] > 0

@@ -134,7 +134,7 @@ def test_a_broker_that_stops_leaves_nothing_behind() -> None:
     client.send(Connect("c", will=Will("t", b"gone"), properties=LASTING))
     client.send(Disconnect())
     assert len(store.turns) == 1  # the store is busy with the CONNECT
-    world.broker.hub.hand_over()
+    world.broker.hub.promises.hand_over()
     store.keep_one()
     store.keep_one()
     assert [record[2] is None for record in store.kept if record[0] == WILL] == [False, True]
@@ -165,7 +165,7 @@ def test_what_can_not_be_kept_is_refused_and_counted() -> None:
     store.journal.is_failing = True
     publisher.send(Publish("t", b"1", 1, packet_id=1), Publish("t", b"2", 2, packet_id=2), Publish("t", b"3"))
     assert publisher.read() == [Puback(1, ReasonCode.QUOTA_EXCEEDED), Pubrec(2, ReasonCode.QUOTA_EXCEEDED)]
-    assert world.broker.hub.counters()["dropped_store_failing"] == 2
+    assert world.broker.hub.counters.by_name()["dropped_store_failing"] == 2
 
 
 def test_nothing_overtakes_the_connack() -> None:

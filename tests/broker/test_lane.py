@@ -84,7 +84,7 @@ def play(
     for start in range(0, len(data), chunk):
         publisher.send_bytes(data[start : start + chunk])
     world.check()
-    return [client.read_bytes() for client in (*clients, publisher)], world.broker.hub.counters()
+    return [client.read_bytes() for client in (*clients, publisher)], world.broker.hub.counters.by_name()
 
 
 @given(

@@ -188,7 +188,7 @@ def test_a_topic_beyond_the_limits_is_refused_and_nothing_else() -> None:
     )
     nobody = ReasonCode.NO_MATCHING_SUBSCRIBERS
     assert client.read() == [Puback(3, refused), Puback(4, refused), Puback(5, nobody), Puback(6, nobody)]
-    assert world.broker.hub.counters()["dropped_topic_too_long"] == 6
+    assert world.broker.hub.counters.by_name()["dropped_topic_too_long"] == 6
 
 
 def test_all_wills_together_have_a_bound() -> None:

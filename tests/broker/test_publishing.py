@@ -15,7 +15,7 @@ def test_the_outcome_says_what_became_of_it() -> None:
     assert (somebody.reason, somebody.is_matched, somebody.is_refused) == (0, True, False)
     full = publish(Message(b"u", b"3", 1, retain=True))
     assert (full.reason, full.is_refused, full.lacks_retained_room) == (0x97, True, True)
-    assert world.broker.hub.counters()["dropped_retained_full"] == 1
+    assert world.broker.hub.counters.by_name()["dropped_retained_full"] == 1
 
 
 def test_a_refusal_comes_before_anybody_has_it_and_what_nobody_can_be_told_happens() -> None:

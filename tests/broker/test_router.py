@@ -122,7 +122,7 @@ def test_qos2_begun_with_a_member_is_given_to_nobody_else() -> None:
     heir.subscribe("$share/g/t", qos=2)
     leaver.vanish()
     assert heir.payloads() == []
-    assert world.broker.hub.counters()["dropped_session_ended"] == 1
+    assert world.broker.hub.counters.by_name()["dropped_session_ended"] == 1
 
 
 def test_routes_of_unique_topics_leave_nothing_behind() -> None:

@@ -235,7 +235,7 @@ def test_a_client_can_not_publish_there(topic: str) -> None:
     assert liar.expect(Pubrec).reason == 0x87
     liar.send(*(Publish(topic, b"lie"),) * 3)
     assert reader.read() == []
-    assert world.broker.hub.counters()["dropped_not_authorized"] == 5
+    assert world.broker.hub.counters.by_name()["dropped_not_authorized"] == 5
     assert not liar.is_closed
 
 

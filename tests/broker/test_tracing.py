@@ -165,8 +165,8 @@ def test_without_an_onlooker_everybody_is_fast_again() -> None:
     first.leave()
     assert not before.connection.takes_fast_lane
     second.leave()
-    assert world.broker.hub.audience is None
-    assert world.broker.hub.message_audience is None
+    assert world.broker.hub.watching.audience is None
+    assert world.broker.hub.watching.message_audience is None
     assert before.connection.takes_fast_lane
     assert during.connection.takes_fast_lane
     assert world.connect("after").connection.takes_fast_lane

@@ -184,7 +184,7 @@ class World:
         """A client that is connected."""
         client = self.open(version)
         client.send(Connect(client_id, version=version, **fields))
-        if self.broker.hub.holding:
+        if self.broker.hub.promises.are_held:
             return client
         answer = client.read()[0]
         assert isinstance(answer, Connack), answer

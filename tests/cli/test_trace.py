@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from braidmq.broker import events
-from braidmq.broker.hub import DROP_NAMES
+from braidmq.broker.counters import DROP_NAMES
 from braidmq.broker.tracing import TRACED
 from braidmq.cli.trace import DROPS, in_words, printable
 

@@ -172,7 +172,7 @@ def test_files_go_when_nothing_in_them_is_needed(world: World, store: PagingStor
     assert len(files) > 4
     world.broker.end_session(world.broker.sessions["ends"], "expired")
     world.broker.hub.end_turn()
-    assert world.broker.hub.counters()["dropped_session_ended"] == 2000
+    assert world.broker.hub.counters.by_name()["dropped_session_ended"] == 2000
     drained(world, store, "s")
     world.pass_time(0)
     assert len(numbers_in(store.directory)) <= 1
@@ -207,7 +207,7 @@ def test_expired_messages_are_not_sent_when_they_come_back(world: World, store: 
     publish(world, 10, expiry_s=500)
     world.pass_time(10)
     assert drained(world, store, "s") == list(range(10))
-    assert world.broker.hub.counters()["dropped_expired"] == 10
+    assert world.broker.hub.counters.by_name()["dropped_expired"] == 10
 
 
 def test_the_limit_counts_what_is_on_disk(store: PagingStore) -> None:
@@ -215,7 +215,7 @@ def test_the_limit_counts_what_is_on_disk(store: PagingStore) -> None:
     away(world, "s")
     publish(world, 60)
     assert world.broker.sessions["s"].queued == 50
-    assert world.broker.hub.counters()["dropped_queue_full"] == 10
+    assert world.broker.hub.counters.by_name()["dropped_queue_full"] == 10
 
 
 def test_the_oldest_make_room_on_disk_too(store: PagingStore) -> None:
@@ -229,7 +229,7 @@ def test_the_oldest_make_room_on_disk_too(store: PagingStore) -> None:
     settle(world.broker, store)
     session = world.broker.sessions["s"]
     session.check()
-    dropped = world.broker.hub.counters()["dropped_queue_full"]
+    dropped = world.broker.hub.counters.by_name()["dropped_queue_full"]
     assert session.queued == 60 - dropped
     assert 10 <= dropped <= 60
     again, second = restarted(store, world.now)
@@ -259,7 +259,7 @@ def test_a_right_that_is_gone_takes_what_is_on_disk_with_it(world: World, store:
     publish(world, 10)
     world.broker.router.restrict(lambda session, topic: session.client_id != "s")
     assert drained(world, store, "s") == []
-    assert world.broker.hub.counters()["dropped_not_authorized"] == 10
+    assert world.broker.hub.counters.by_name()["dropped_not_authorized"] == 10
     assert world.broker.sessions["s"].queued == 0
 
 
@@ -273,7 +273,7 @@ def test_a_page_that_can_not_be_read_is_told_and_counted(world: World, store: Pa
     pages = world.broker.sessions["s"].queue.paged()  # type: ignore[union-attr]
     lost = pages[0][6]
     assert drained(world, store, "s") == list(range(lost, 20))
-    assert world.broker.hub.counters()["dropped_damaged"] == lost
+    assert world.broker.hub.counters.by_name()["dropped_damaged"] == lost
     assert str(path) in store.told[0]
 
 

@@ -125,7 +125,7 @@ def test_what_was_under_way_is_sent_again_under_its_packet_id() -> None:
     publisher.send(Publish("t", b"1", 1, packet_id=1), Publish("t", b"2", 2, packet_id=2))
     subscriber.send(Pubrec(subscriber.read()[1].packet_id))
     broker = restored(store.turns, world.now, WALL_OFFSET_S)
-    world.broker, world.store = broker, broker.hub.store
+    world.broker, world.store = broker, broker.hub.promises.store
     again, (first, release) = world.resume("s", properties=Properties(session_expiry_s=100))
     assert (first.payload, first.dup, first.packet_id) == (b"1", True, 1)
     assert release.packet_id == 2

@@ -601,7 +601,7 @@ class Story:
         for actor in self.here():
             assert not actor.unanswered, f"no answer to {actor.unanswered}"
         self.ledger.close(self.world.now)
-        counters = self.world.broker.hub.counters()
+        counters = self.world.broker.hub.counters.by_name()
         dropped = sum(count for name, count in counters.items() if name.startswith("dropped_"))
         rejected = counters["dropped_rejected"]
         assert rejected == self.ledger.rejected

@@ -66,7 +66,7 @@ class Desk:
     @contextmanager
     def turn(self) -> Iterator[Broker]:
         """Do something with the broker as one turn: at the present time, and sent out at the end."""
-        self.broker.hub.now = self._clock_s()
+        self.broker.turn(self._clock_s())
         try:
             yield self.broker
         finally:
@@ -164,7 +164,7 @@ class Desk:
             raise RefusedError(400, "topic: $SYS is the broker's own")
         if len(payload) + len(request.topic.encode()) > limits.packet_bytes_max:
             raise RefusedError(413, "the message is larger than packet_bytes_max")
-        if (request.qos or request.retain) and self.broker.hub.store.is_failing:
+        if (request.qos or request.retain) and self.broker.hub.promises.store.is_failing:
             raise RefusedError(503, "the store can't be written")
         expires_at_s = self._clock_s() + request.expiry_s if request.expiry_s else 0.0
         return Message(request.topic.encode(), payload, request.qos, request.retain, b"", expires_at_s)
@@ -172,5 +172,5 @@ class Desk:
     async def _kept(self) -> None:
         """Wait until the store has kept every turn so far."""
         kept = asyncio.get_running_loop().create_future()
-        self.broker.hub.when_kept(lambda: None if kept.done() else kept.set_result(None))
+        self.broker.hub.promises.when_kept(lambda: None if kept.done() else kept.set_result(None))
         await kept

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 import braidmq
 from braidmq.admin.desk import Desk
 from braidmq.broker.census import Census
-from braidmq.broker.hub import DROP_NAMES
+from braidmq.broker.counters import DROP_NAMES
 from braidmq.broker.sharing.state import MS_PER_S, GroupState, MemberState, state_of
 
 LAG_PROBE_S: Final = 0.25
@@ -85,7 +85,7 @@ class Metrics:
         yield from self._groups()
 
     def _counters(self) -> Iterator[Metric]:
-        counts = self._desk.broker.hub.counters()
+        counts = self._desk.broker.hub.counters.by_name()
         for name, what in (
             ("packets_received", "Packets of all kinds that clients have sent"),
             ("packets_sent", "Packets of all kinds sent to clients"),
@@ -155,6 +155,7 @@ class Metrics:
 
     def _gauges(self) -> Iterator[Metric]:
         broker, census = self._desk.broker, self._census
+        store = broker.hub.promises.store
         for name, what, value in (
             ("uptime_seconds", "Time since the start", self._desk.health().uptime_s),
             ("connections", "Network connections, also before CONNECT", len(broker.connections)),
@@ -168,6 +169,6 @@ class Metrics:
             ("in_flight_messages", "QoS 1 and 2 deliveries not yet acknowledged", census.in_flight_messages),
             ("queued_messages", "QoS 1 and 2 deliveries that wait for their client", census.queued_messages),
             ("queued_bytes", "Bytes of deliveries that wait for their client", census.queued_bytes),
-            ("store_failing", "1 while the store can't be written", int(broker.hub.store.is_failing)),
+            ("store_failing", "1 while the store can't be written", int(store.is_failing)),
         ):
             yield GaugeMetricFamily(f"braidmq_{name}", what, value)

@@ -60,14 +60,14 @@ class Stream:
         if not self._is_resting:
             self._is_resting = True
             remove_trace(self._broker, self._trace)
-            passed = self._broker.hub.counters()["publishes_received"]
+            passed = self._broker.hub.counters.by_name()["publishes_received"]
             asyncio.get_running_loop().call_later(REST_S, self._look_again, passed)
 
     def _look_again(self, passed: int) -> None:
         self._is_resting = False
         if self._is_over:
             return
-        self._unseen += self._broker.hub.counters()["publishes_received"] - passed
+        self._unseen += self._broker.hub.counters.by_name()["publishes_received"] - passed
         add_trace(self._broker, self._trace, self._heeds)
         self._nudge()
 

@@ -146,7 +146,7 @@ class Deleted(msgspec.Struct, frozen=True):
 
 def readiness(broker: Broker) -> Readiness:
     reasons = []
-    if broker.hub.store.is_failing:
+    if broker.hub.promises.store.is_failing:
         reasons.append("the store can't be written: QoS 1 and 2 are refused")
     if broker.is_full:
         reasons.append("there are as many connections as connections_max allows")

@@ -81,8 +81,8 @@ class Admission:
         """The client has sent its CONNECT."""
         connection, broker = self._connection, self._connection.broker
         self._connect = packet
-        if broker.hub.audience is not None:
-            broker.hub.audience.tell(
+        if broker.hub.watching.audience is not None:
+            broker.hub.watching.audience.tell(
                 ConnectReceived(
                     client_id=packet.client_id,
                     peer=connection.peer,
@@ -192,10 +192,10 @@ class Admission:
             raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "re-authentication as somebody else")
         self._exchange = None
         self._may_stay(admitted)
-        if connection.hub.audience is not None:
+        if connection.hub.watching.audience is not None:
             client_id = connection.session.client_id
             again = Authenticated(client_id=client_id, peer=connection.peer, user=connection.user)
-            connection.hub.audience.tell(again)
+            connection.hub.watching.audience.tell(again)
         connection.send(Auth(ReasonCode.SUCCESS, self._auth_properties(admitted.data)))
 
     def _auth_properties(self, data: bytes | None) -> Properties:

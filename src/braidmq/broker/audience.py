@@ -78,9 +78,9 @@ class Audience:
         for observer, _ in self._observers:
             for kind in observer.wants:
                 self._by_kind.setdefault(kind, []).append(observer)
-        self._hub.audience = self if self._observers else None
-        self._hub.message_audience = self if self._by_kind.keys() & OF_MESSAGES else None
-        self._hub.watched = sum({WATCHED[kind] for kind in self._by_kind if kind in WATCHED})
+        self._hub.watching.audience = self if self._observers else None
+        self._hub.watching.message_audience = self if self._by_kind.keys() & OF_MESSAGES else None
+        self._hub.watching.wanted = sum({WATCHED[kind] for kind in self._by_kind if kind in WATCHED})
 
     @property
     def needs_every_message(self) -> bool:

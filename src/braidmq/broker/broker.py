@@ -119,9 +119,13 @@ class Broker:
 
     # ---- for the shell -------------------------------------------------------------------------------
 
+    def turn(self, now: float) -> None:
+        """Time goes on: what is told to the broker from here on happens at `now`."""
+        self.hub.begin(now)
+
     def open(self, shell: Shell, peer: str, now: float) -> Connection:
         """Somebody has connected."""
-        self.hub.now = now
+        self.turn(now)
         connection = self._connection_kind(self.hub, self.publishing, self, shell, peer)
         connection.takes_fast_lane = not self.audience.needs_every_message
         if len(self.connections) + self.handshakes >= self.sockets_max:
@@ -155,12 +159,12 @@ class Broker:
 
     def advance(self, now: float) -> None:
         """Let happen what is due by `now`."""
-        self.hub.now = now
+        self.turn(now)
         self.timers.run_due(now)
 
     def shut_down(self, now: float) -> None:
         """Say goodbye to everybody; sessions that last are kept."""
-        self.hub.now = now
+        self.turn(now)
         for connection in list(self.connections):
             connection.end(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
 
@@ -184,7 +188,7 @@ class Broker:
         """Raise ProtocolError if the CONNECT asks for what nobody can have here."""
         self.connects_received += 1
         self._check_seats()
-        check_wishes(packet, self.limits, can_keep=not self.hub.store.is_failing)
+        check_wishes(packet, self.limits, can_keep=not self.hub.promises.store.is_failing)
 
     @property
     def is_full(self) -> bool:
@@ -201,9 +205,9 @@ class Broker:
     ) -> SessionClaim:
         """The client is admitted: which session it wants, if it can have one here at all."""
         client_id = connection.client_id = packet.client_id or self._make_client_id()
-        if self.hub.audience is not None:
+        if self.hub.watching.audience is not None:
             admitted = Authenticated(client_id=client_id, peer=connection.peer, user=connection.user)
-            self.hub.audience.tell(admitted)
+            self.hub.watching.audience.tell(admitted)
         properties = self._connack_properties(packet, client_id, authentication_data)
         fitting = confirmed(properties, 0) if are_wanted(packet) else properties
         connection.check_fits(Connack(False, ReasonCode.SUCCESS, fitting))
@@ -226,8 +230,8 @@ class Broker:
             properties = confirmed(properties, identify(session, self._rng))
         connection.keep_alive(granted_keep_alive(packet, self.limits))
         self._greet(connection, Connack(is_resumed, ReasonCode.SUCCESS, properties))
-        if self.hub.audience is not None:
-            self.hub.audience.tell(
+        if self.hub.watching.audience is not None:
+            self.hub.watching.audience.tell(
                 SessionEstablished(
                     client_id=client_id, peer=connection.peer, user=connection.user, is_resumed=is_resumed
                 )
@@ -340,9 +344,9 @@ class Broker:
         self._seated.discard(connection)
         self._watched_outlets.discard(connection)
         session = connection.session
-        if was_open and self.hub.audience is not None:
+        if was_open and self.hub.watching.audience is not None:
             gone = Disconnected(client_id=session.client_id, peer=connection.peer, why=why)
-            self.hub.audience.tell(gone)
+            self.hub.watching.audience.tell(gone)
         if was_open and session.outlet is connection:
             session.detach()
             self.settle_absence(session)
@@ -381,8 +385,8 @@ class Broker:
         if self.gate.checks_topics and not self.gate.may_publish(session.owner, session.client_id, topic):
             self.hub.count_drop("not_authorized", message)
             return
-        if self.hub.audience is not None:
-            self.hub.audience.tell(
+        if self.hub.watching.audience is not None:
+            self.hub.watching.audience.tell(
                 WillSent(
                     client_id=session.client_id, topic=topic, qos=will.qos, payload_bytes=len(will.payload)
                 )
@@ -413,8 +417,8 @@ class Broker:
         if not self._sessions_of[session.owner]:
             del self._sessions_of[session.owner]
         self.remember(session, SESSION_ENDED)
-        if self.hub.audience is not None:
-            self.hub.audience.tell(SessionEnded(client_id=session.client_id, why=why))
+        if self.hub.watching.audience is not None:
+            self.hub.watching.audience.tell(SessionEnded(client_id=session.client_id, why=why))
         session.abandon()
         for group in list(session.groups):
             group.ended(session)
@@ -455,11 +459,11 @@ class Broker:
             connection.send(connack)
 
     def _awaits_store(self, connection: Connection) -> bool:
-        return connection.session.is_remembered or not self.hub.store.is_failing
+        return connection.session.is_remembered or not self.hub.promises.store.is_failing
 
     def _note_will(self, session: Session, due_s: float) -> None:
         """Note the will for the store, or that there is none any more. The session need not last for that."""
-        if self.hub.journal is None:
+        if self.hub.promises.journal is None:
             return
         if session.will is not None:
             self.noted_wills.add(session.client_id)
@@ -467,9 +471,9 @@ class Broker:
             self.noted_wills.remove(session.client_id)
         else:
             return
-        self.hub.journal.append((WILL, session.client_id, session.will, due_s, session.owner))
+        self.hub.promises.journal.append((WILL, session.client_id, session.will, due_s, session.owner))
 
     def remember(self, session: Session, kind: int, *details: Any) -> None:
         """Note a change of a session for the store, if it outlives its connection."""
         if session.is_remembered:
-            self.hub.journal.append((kind, session.client_id, *details))
+            self.hub.promises.journal.append((kind, session.client_id, *details))

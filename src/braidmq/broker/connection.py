@@ -238,9 +238,9 @@ class Connection(Lane):
             self.send(Disconnect(reason, self._reason_string(detail)))
 
     def _refuse_connect(self, reason: int, detail: str) -> None:
-        if self.hub.audience is not None:
+        if self.hub.watching.audience is not None:
             refused = ConnectRefused(client_id=self.client_id, peer=self.peer, reason=reason, why=detail)
-            self.hub.audience.tell(refused)
+            self.hub.watching.audience.tell(refused)
         # MQTT 3 has words for few refusals; a malformed CONNECT is answered by closing [MQTT-3.1.4-1].
         if self.version == V5:
             if self.fits(CONNACK_BYTES):

@@ -34,7 +34,7 @@ def identify(session: Session, rng: Random) -> int:
     if not session.identity:
         session.identity = rng.getrandbits(64) | 1
         if session.is_remembered:
-            session.hub.journal.append(numbers_record(session))
+            session.hub.promises.journal.append(numbers_record(session))
     return session.identity
 
 

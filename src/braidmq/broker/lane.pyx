@@ -15,9 +15,8 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcmp, memcpy, memset
 
-from braidmq.broker.hub cimport (
-    DROP_NOT_AUTHORIZED, DROP_TOPIC_TOO_LONG, WATCH_PACKETS, WATCH_PUBLISHED,
-)
+from braidmq.broker.counters cimport DROP_NOT_AUTHORIZED, DROP_TOPIC_TOO_LONG
+from braidmq.broker.watching cimport WATCH_PACKETS, WATCH_PUBLISHED
 from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, uint16
 from braidmq.messages.message cimport Message, new_message
 from braidmq.broker.outlet cimport Outlet
@@ -141,9 +140,9 @@ cdef class Lane(Outlet):
         """`count` bytes were put into the receive buffer."""
         cdef Py_ssize_t held = self.partial.size()
         cdef Py_ssize_t consumed
-        self.hub.now = now
+        self.hub.begin_turn(now)
         self.received_at_s = now
-        self.hub.bytes_received += count
+        self.hub.counters.bytes_received += count
         if self.is_finished:
             return 0
         if held > COPIED_PARTIAL_BYTES_MAX:
@@ -172,7 +171,7 @@ cdef class Lane(Outlet):
 
     def go_on(self, double now):
         """Look at input that came while this connection was parked."""
-        self.hub.now = now
+        self.hub.begin_turn(now)
         self.is_parked = False
         if self.partial.size():
             self.consume_partial()
@@ -277,22 +276,22 @@ cdef class Lane(Outlet):
             frame, header_bytes, frame_bytes
         ):
             return 0
-        if self.hub.watched & WATCH_PACKETS:
-            self.hub.message_audience.packet_read(self.client_id, first, frame_bytes)
+        if self.hub.watching.wanted & WATCH_PACKETS:
+            self.hub.watching.message_audience.packet_read(self.client_id, first, frame_bytes)
         if self.is_open:
             if first >> 4 == PUBLISH:
                 self.end_run()
-                self.hub.publish_bytes_received += frame_bytes
+                self.hub.counters.publish_bytes_received += frame_bytes
                 self.work_left -= PUBLISH_WORK
                 return self.publish_general(first, body, body_bytes)
-            self.hub.others_received += 1
+            self.hub.counters.others_received += 1
             self.work_left -= ACKNOWLEDGEMENT_WORK
             if self.acknowledged(first, body, body_bytes):
                 return 0
             if first == PINGREQ and body_bytes == 0:
                 return self.pong()
         else:
-            self.hub.others_received += 1
+            self.hub.counters.others_received += 1
         self.end_run()
         self.work_left = 0
         self.handle(first, PyBytes_FromStringAndSize(<char*>body, body_bytes))
@@ -348,8 +347,8 @@ cdef class Lane(Outlet):
         cdef Outcome outcome
         if self.run.count == 0:
             return 0
-        self.hub.publishes_received += self.run.count
-        self.hub.publish_bytes_received += self.run.end - self.run.start
+        self.hub.counters.publishes_received += self.run.count
+        self.hub.counters.publish_bytes_received += self.run.end - self.run.start
         self.feeds_many = len(self.run_fanout.targets) > WIDE_FANOUT
         self.work_left -= 1 + <int>len(self.run_fanout.targets)
         run = Run.__new__(Run)
@@ -387,14 +386,14 @@ cdef class Lane(Outlet):
         cursor[0] = PINGRESP
         cursor[1] = 0
         self.out.tail += 2
-        self.hub.others_sent += 1
-        if self.hub.watched & WATCH_PACKETS:
-            self.hub.message_audience.packet_sent(self.client_id, PINGRESP, 2)
+        self.hub.counters.others_sent += 1
+        if self.hub.watching.wanted & WATCH_PACKETS:
+            self.hub.watching.message_audience.packet_sent(self.client_id, PINGRESP, 2)
         return self.mark()
 
     cdef bint settled(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1:
-        if self.hub.message_audience is not None:
-            self.hub.message_audience.acknowledged(self.session, first, packet_id, reason)
+        if self.hub.watching.message_audience is not None:
+            self.hub.watching.message_audience.acknowledged(self.session, first, packet_id, reason)
         if first == PUBACK:
             self.session.puback(packet_id, reason)
         elif first == PUBREC:
@@ -420,9 +419,9 @@ cdef class Lane(Outlet):
         cdef bint is_accepted = True
         read_publish(first, body, body_bytes, self.is_v5, &incoming)
         message = self.read_message(&incoming, &is_accepted)
-        self.hub.publishes_received += 1
-        if self.hub.watched & WATCH_PUBLISHED:
-            self.hub.message_audience.published(message, incoming.packet_id)
+        self.hub.counters.publishes_received += 1
+        if self.hub.watching.wanted & WATCH_PUBLISHED:
+            self.hub.watching.message_audience.published(message, incoming.packet_id)
         if not is_accepted:
             return self.refuse_topic(message, incoming.packet_id)
         if message.qos == 0:
@@ -555,12 +554,12 @@ cdef class Lane(Outlet):
         """Answer a publish, whatever the reason. MQTT 3 can't say no: there the connection ends."""
         if reason >= 0x80 and not self.is_v5:
             raise ProtocolError(reason, "the message was refused")
-        if reason >= 0x80 and self.hub.is_failing():
+        if reason >= 0x80 and self.hub.promises.is_failing():
             # A refusal promises nothing, and what is held may be held for long.
-            self.hub.others_sent += 1
+            self.hub.counters.others_sent += 1
             self.out.write(bytes((first, 3, packet_id >> 8, packet_id & 0xFF, reason)))
             return self.mark()
-        if self.hub.holding and (first == PUBACK or not self.is_v5):
+        if self.hub.promises.are_held and (first == PUBACK or not self.is_v5):
             self.held_answers += 1
             self.noted_answers += 1
             if not self.is_v5 and self.held_answers >= self.hub.receive_maximum:

@@ -25,7 +25,7 @@ cdef class Outlet:
     cdef Py_ssize_t client_packet_bytes_max    # the largest packet the client accepts
     cdef public Py_ssize_t backlog_bytes       # given to the transport, not yet accepted by the kernel
     cdef bint is_dirty                   # stands in hub.dirty
-    cdef bint is_holding                 # stands in hub.held_outlets
+    cdef bint is_holding                 # stands in hub.promises.held_outlets
     cdef int held_answers                # answers to publishes that are held back (MQTT 5: to those of QoS 1),
     cdef int promised_answers            # of them in `promised`
     cdef int noted_answers               # of them in `held`

@@ -10,9 +10,9 @@ Patience is an account: it is spent while feeders are held back, and regained at
 aren't. A subscriber that reads in gulps, and is behind again at once, has no more of it than one that doesn't read.
 """
 
-from braidmq.broker.hub cimport (
-    DROP_EXPIRED, DROP_PACKET_TOO_LARGE, DROP_SLOW_SUBSCRIBER, WATCH_ANSWERED, WATCH_DELIVERED, WATCH_PACKETS, Hub,
-)
+from braidmq.broker.counters cimport DROP_EXPIRED, DROP_PACKET_TOO_LARGE, DROP_SLOW_SUBSCRIBER
+from braidmq.broker.hub cimport Hub
+from braidmq.broker.watching cimport WATCH_ANSWERED, WATCH_DELIVERED, WATCH_PACKETS
 from braidmq.messages.message cimport Message, publish_size, write_publish
 from braidmq.wire.buffer cimport ByteBuffer
 
@@ -77,9 +77,9 @@ cdef class Outlet:
 
     def _write(self, ByteBuffer out, bytes encoded):
         out.write(encoded)
-        self.hub.others_sent += 1
-        if self.hub.watched & WATCH_PACKETS:
-            self.hub.message_audience.packet_sent(self.client_id, encoded[0], len(encoded))
+        self.hub.counters.others_sent += 1
+        if self.hub.watching.wanted & WATCH_PACKETS:
+            self.hub.watching.message_audience.packet_sent(self.client_id, encoded[0], len(encoded))
 
     def check_fits(self, packet):
         """Raise ProtocolError if the client does not accept a packet of that size."""
@@ -93,12 +93,12 @@ cdef class Outlet:
 
     cdef ByteBuffer promises(self):
         """Where frames go that may leave only after this turn's records are kept."""
-        if not self.hub.holding:
+        if not self.hub.promises.are_held:
             self.mark()
             return self.out
         if not self.is_holding:
             self.is_holding = True
-            self.hub.held_outlets.append(self)
+            self.hub.promises.held_outlets.append(self)
         return self.held
 
     cdef int acknowledge(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1:
@@ -113,9 +113,10 @@ cdef class Outlet:
         if with_reason:
             cursor[4] = <unsigned char>reason
         out.tail += 5 if with_reason else 4
-        self.hub.others_sent += 1
-        if self.hub.watched & (WATCH_ANSWERED | WATCH_PACKETS):
-            self.hub.message_audience.answered(self.client_id, first, packet_id, reason, 5 if with_reason else 4)
+        self.hub.counters.others_sent += 1
+        if self.hub.watching.wanted & (WATCH_ANSWERED | WATCH_PACKETS):
+            self.hub.watching.message_audience.answered(self.client_id, first, packet_id, reason,
+                                                        5 if with_reason else 4)
         return 0
 
     # ---- holding -------------------------------------------------------------------------------------
@@ -146,10 +147,10 @@ cdef class Outlet:
         cdef Py_ssize_t limit = self.hub.output_limit()
         cdef Py_ssize_t written
         if pending >= limit and (self.impatient or pending + size > 2 * limit):
-            self.hub.drop(DROP_SLOW_SUBSCRIBER, messages)
+            self.hub.counters.drop(DROP_SLOW_SUBSCRIBER, messages)
             return DROPPED
-        self.hub.publishes_sent += messages
-        self.hub.publish_bytes_sent += size
+        self.hub.counters.publishes_sent += messages
+        self.hub.counters.publish_bytes_sent += size
         if size >= WRITE_THROUGH_BYTES and pending == 0 and self.direct is not None:
             written = self.direct.write_now(frames, size)
             frames += written
@@ -186,7 +187,7 @@ cdef class Outlet:
             self.hub.drop_message(DROP_EXPIRED, message, self.client_id)  # [MQTT-3.3.2-5]
             return False
         # A held frame may leave after a later unheld one, so only frames sent at once may define an alias.
-        if self.alias_max and not self.hub.holding:
+        if self.alias_max and not self.hub.promises.are_held:
             alias = self.alias_for(message.topic, &topic_known)
         if self.client_packet_bytes_max != UNLIMITED_BYTES and publish_size(
             message, self.is_v5, qos, identifiers, alias, topic_known
@@ -199,10 +200,10 @@ cdef class Outlet:
         write_publish(out, message, self.is_v5, qos, retain, dup, packet_id, identifiers, alias, topic_known,
                       self.hub.now)
         size = out.size() - size
-        self.hub.publishes_sent += 1
-        self.hub.publish_bytes_sent += size
-        if self.hub.watched & (WATCH_DELIVERED | WATCH_PACKETS):
-            self.hub.message_audience.delivered(message, self.client_id, qos, packet_id, dup, retain, size)
+        self.hub.counters.publishes_sent += 1
+        self.hub.counters.publish_bytes_sent += size
+        if self.hub.watching.wanted & (WATCH_DELIVERED | WATCH_PACKETS):
+            self.hub.watching.message_audience.delivered(message, self.client_id, qos, packet_id, dup, retain, size)
         return True
 
     cdef int alias_for(self, bytes topic, bint* known) except -1:

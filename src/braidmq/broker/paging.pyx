@@ -13,7 +13,8 @@ when it goes and once more when it comes; nothing for clients that are here.
 from functools import partial
 
 from braidmq.broker.backlog cimport Backlog, Page, Ring, Waiting
-from braidmq.broker.hub cimport DROP_DAMAGED, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, Hub
+from braidmq.broker.counters cimport DROP_DAMAGED, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL
+from braidmq.broker.hub cimport Hub
 from braidmq.messages.message cimport Message
 from braidmq.broker.router cimport Router
 from braidmq.broker.receiver cimport Target
@@ -115,9 +116,9 @@ cdef class Pager:
         self.pages.free(file, page.size)
         session.queue_bytes -= page.cost
         if session.is_remembered:
-            self.hub.journal.append((UNPAGED, session.client_id))
+            self.hub.promises.journal.append((UNPAGED, session.client_id))
         if records is None:
-            self.hub.drop(DROP_DAMAGED, page.count)
+            self.hub.counters.drop(DROP_DAMAGED, page.count)
         else:
             self.put_back(session, backlog, records)
         backlog.join_tail()
@@ -141,8 +142,8 @@ cdef class Pager:
             if target is None:
                 target = targets[identifiers] = Target(session, qos, False, identifiers)
             if session.is_remembered:
-                self.hub.journal.queued(session.client_id, &session.named, sequence, message, qos, retain,
-                                        identifiers, None)
+                self.hub.promises.journal.queued(session.client_id, &session.named, sequence, message, qos, retain,
+                                                 identifiers, None)
             backlog.add_to(backlog.head, message, target, qos, retain, sequence)
             session.queue_bytes += message.cost()
         return 0
@@ -154,8 +155,8 @@ cdef class Pager:
         self.pages.free(page.file, page.size)
         session.queue_bytes -= page.cost
         if session.is_remembered:
-            self.hub.journal.append((UNPAGED, session.client_id))
-        self.hub.drop(DROP_QUEUE_FULL, page.count)
+            self.hub.promises.journal.append((UNPAGED, session.client_id))
+        self.hub.counters.drop(DROP_QUEUE_FULL, page.count)
         backlog.join_tail()
         if backlog.count == 0:
             session.queue = None
@@ -199,8 +200,8 @@ cdef class Pager:
         return self.note_page(session, page)
 
     cdef int note_page(self, Session session, Page* page) except -1:
-        self.hub.journal.append((PAGED, session.client_id, page.first, page.last, page.cost, page.file, page.offset,
-                                 page.size, page.count))
+        self.hub.promises.journal.append((PAGED, session.client_id, page.first, page.last, page.cost, page.file,
+                                          page.offset, page.size, page.count))
         return 0
 
     def free(self, Session session not None):

@@ -4,7 +4,8 @@ Clients publish here, and so do wills, the operator, the broker itself under $SY
 differs is whether somebody can be told that it is refused: where nobody can, as much is done as possible.
 """
 
-from braidmq.broker.hub cimport DROP_RETAINED_FULL, DROP_STORE_FAILING, Hub
+from braidmq.broker.counters cimport DROP_RETAINED_FULL, DROP_STORE_FAILING
+from braidmq.broker.hub cimport Hub
 from braidmq.broker.receiver cimport Outcome
 from braidmq.broker.router cimport Router
 from braidmq.messages.message cimport Message
@@ -34,7 +35,7 @@ cdef class Publishing:
 
     cdef Outcome take(self, Message message, bint can_be_told):
         cdef Outcome outcome
-        if message.qos and can_be_told and self.hub.is_failing():
+        if message.qos and can_be_told and self.hub.promises.is_failing():
             self.hub.drop_message(DROP_STORE_FAILING, message, None)
             return refusal(QUOTA_EXCEEDED)
         if message.retain and not self.keep(message) and can_be_told:

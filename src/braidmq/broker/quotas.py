@@ -85,7 +85,7 @@ class MeteredConnection(Connection):
 
     def _published(self) -> int:
         """All messages of all clients; while one connection's input is handled, only its own are added."""
-        return self.hub.counters()["publishes_received"]
+        return self.hub.counters.by_name()["publishes_received"]
 
     def _spend(self, count: int, messages: int) -> None:
         now = self.hub.now

@@ -53,7 +53,7 @@ def restore(broker: Broker, state: State, now: float) -> None:
 
     Clients that were connected have just been lost.
     """
-    broker.hub.now = now
+    broker.turn(now)
     for message in state.retained.values():
         broker.retained.restore(message)
     _restore_sessions(broker, state)
@@ -65,7 +65,7 @@ def install_session(broker: Broker, records: list[Record], now: float) -> Sessio
     `records` are what `export_session` gave there. ValueError if they are of anything but one session whose
     pages have been read, or if there is one of its name; ProtocolError if there is no room.
     """
-    broker.hub.now = now
+    broker.turn(now)
     state = State()
     state.apply(records)
     [(client_id, saved)] = state.sessions.items()
@@ -75,9 +75,9 @@ def install_session(broker: Broker, records: list[Record], now: float) -> Sessio
         raise ValueError(f"there is a session {client_id}")
     if len(broker.sessions) >= broker.limits.sessions_max:
         raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many sessions")
-    if broker.hub.journal is not None:
+    if broker.hub.promises.journal is not None:
         for record in records:
-            broker.hub.journal.append(record)
+            broker.hub.promises.journal.append(record)
     _restore_sessions(broker, state)
     return broker.sessions[client_id]
 
@@ -109,7 +109,7 @@ def _restore_waiting(broker: Broker, state: State) -> None:
     for name, waiting in state.groups.items():
         group = broker.groups.get(*name)
         if group is None:  # its last lasting member has left since
-            broker.hub.journal.append((GROUP_ENDED, *name))
+            broker.hub.promises.journal.append((GROUP_ENDED, *name))
             continue
         for sequence, message in sorted(waiting.items()):
             group.restore_waiting(message, sequence)

@@ -28,7 +28,7 @@ class RetainedMessages:
 
     def keep(self, message: Message) -> bool:
         """Keep the message in place of its topic's last one (empty: delete it); False if there is no room."""
-        if self._hub.store.is_failing:
+        if self._hub.promises.store.is_failing:
             return message.qos == 0  # [MQTT 5, 3.3.1.3] lets one of QoS 0 be forgotten at any time
         former = self._tree.get(message.topic)
         if not message.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
@@ -131,8 +131,8 @@ class RetainedMessages:
         self._remember(topic, None)
 
     def _tell(self, message: Message) -> None:
-        if self._hub.audience is not None:
-            self._hub.audience.tell(
+        if self._hub.watching.audience is not None:
+            self._hub.watching.audience.tell(
                 Retained(
                     topic=message.topic.decode(),
                     publisher=message.publisher,
@@ -142,8 +142,8 @@ class RetainedMessages:
             )
 
     def _remember(self, topic: bytes, message: Message | None) -> None:
-        if self._hub.journal is not None:
-            self._hub.journal.append((RETAINED, topic, message))
+        if self._hub.promises.journal is not None:
+            self._hub.promises.journal.append((RETAINED, topic, message))
 
 
 def _size(message: Message) -> int:

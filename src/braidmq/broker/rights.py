@@ -57,10 +57,10 @@ def recheck(broker: "Broker", session: Session) -> None:
             del session.subscriptions[filter]
             broker.router.unsubscribe(subscription)
             broker.remember(session, UNSUBSCRIBED, filter)
-            if broker.hub.audience is not None:
+            if broker.hub.watching.audience is not None:
                 revoked = Unsubscribed(
                     client_id=session.client_id, filter=filter, reason=ReasonCode.NOT_AUTHORIZED
                 )
-                broker.hub.audience.tell(revoked)
+                broker.hub.watching.audience.tell(revoked)
     for group, delivery in session.forget(lambda topic: may_read(gate, session, topic)):
         group.revoke(delivery)

@@ -12,7 +12,8 @@ A listener is told when a filter gets its first ordinary subscription, and when 
 from weakref import WeakValueDictionary
 
 from braidmq.broker.sharing.receiver cimport GroupReceiver
-from braidmq.broker.hub cimport DROP_QUEUE_FULL, Hub
+from braidmq.broker.counters cimport DROP_QUEUE_FULL
+from braidmq.broker.hub cimport Hub
 from braidmq.messages.message cimport Message
 from braidmq.broker.receiver cimport Outcome, Target
 from braidmq.broker.session cimport Session

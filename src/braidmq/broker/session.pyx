@@ -16,9 +16,10 @@ memory nor a pause of the loop.
 from collections import OrderedDict, deque
 
 from braidmq.broker.backlog cimport Backlog, Page, Ring, Waiting
-from braidmq.broker.hub cimport (
-    DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_REJECTED, DROP_SESSION_ENDED, Hub,
+from braidmq.broker.counters cimport (
+    DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_REJECTED, DROP_SESSION_ENDED,
 )
+from braidmq.broker.hub cimport Hub
 from braidmq.broker.inflight cimport AWAITS_PUBACK, AWAITS_PUBCOMP, AWAITS_PUBREC, Inflight, Slot
 from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded, Outlet
@@ -65,7 +66,7 @@ cdef class Session(Receiver):
 
     def remember(self, bint remembered):
         """Whether the session outlives its connection, so that its changes are noted for the store."""
-        self.is_remembered = remembered and self.hub.journal is not None
+        self.is_remembered = remembered and self.hub.promises.journal is not None
 
     # ---- the client comes and goes -------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ cdef class Session(Receiver):
         cdef Outlet outlet = self.outlet
         cdef Frames frames = run.frames
         if outlet is None:
-            self.hub.drop(DROP_AWAY, frames.count)
+            self.hub.counters.drop(DROP_AWAY, frames.count)
             return 0
         if self.member is not None and target.group is None:
             self.member.sent_many(self.hub.now, frames.count)
@@ -185,9 +186,9 @@ cdef class Session(Receiver):
         self.queue_bytes += cost
         self.note_pageable()
         self.note_queued(message, target, qos, retain, self.last_sequence)
-        if self.hub.message_audience is not None:
+        if self.hub.watching.message_audience is not None:
             why = "the client is away" if self.outlet is None else "the client is behind"
-            self.hub.message_audience.queued(message, self.client_id, None, why)
+            self.hub.watching.message_audience.queued(message, self.client_id, None, why)
         return 0
 
     cdef bint make_room(self, Message message, Outcome outcome) except -1:
@@ -233,8 +234,8 @@ cdef class Session(Receiver):
     cdef int note_queued(self, Message message, Target target, int qos, bint retain,
                          unsigned long long sequence) except -1:
         if self.is_remembered:
-            self.hub.journal.queued(self.client_id, &self.named, sequence, message, qos, retain,
-                                    target.identifiers, target.group)
+            self.hub.promises.journal.queued(self.client_id, &self.named, sequence, message, qos, retain,
+                                             target.identifiers, target.group)
         return 0
 
     cdef bint send_shared(self, Message message, Target target, Delivery delivery) except -1:
@@ -259,7 +260,7 @@ cdef class Session(Receiver):
         if self.member is not None and target.group is None:
             self.member.sent(self.hub.now, delivery)
         if self.is_remembered:
-            self.hub.journal.sent(self.client_id, &self.named, sequence, packet_id)
+            self.hub.promises.journal.sent(self.client_id, &self.named, sequence, packet_id)
         return True
 
     cdef int send_again(self, unsigned int packet_id) except -1:
@@ -371,7 +372,7 @@ cdef class Session(Receiver):
 
     cdef int settle(self, unsigned long long sequence) except -1:
         if self.is_remembered:
-            self.hub.journal.settled(self.client_id, &self.named, sequence)
+            self.hub.promises.journal.settled(self.client_id, &self.named, sequence)
         return 0
 
     cdef int finish(self, Slot* slot, unsigned int reason) except -1:
@@ -423,7 +424,7 @@ cdef class Session(Receiver):
             target, sequence = <Target>slot.target, slot.sequence
             self.inflight.received(slot)
             if self.is_remembered:
-                self.hub.journal.received(self.client_id, &self.named, sequence)
+                self.hub.promises.journal.received(self.client_id, &self.named, sequence)
             delivery = delivery_of(slot)
             if delivery is not None and target.group is not None:
                 self.agenda.tell_of_delivery(RECEIVED, target.group, delivery, 0)
@@ -449,7 +450,7 @@ cdef class Session(Receiver):
             return False
         self.inbound.add(packet_id)
         if self.is_remembered:
-            self.hub.journal.inbound(self.client_id, &self.named, packet_id, False)
+            self.hub.promises.journal.inbound(self.client_id, &self.named, packet_id, False)
         return True
 
     cdef Py_ssize_t open_inbound(self) except -1:
@@ -466,7 +467,7 @@ cdef class Session(Receiver):
         if self.inbound_before is not None:
             self.inbound_before.discard(packet_id)
         if self.is_remembered:
-            self.hub.journal.inbound(self.client_id, &self.named, packet_id, True)
+            self.hub.promises.journal.inbound(self.client_id, &self.named, packet_id, True)
         return True
 
     # ---- after a restart -----------------------------------------------------------------------------
@@ -609,7 +610,7 @@ cdef class Session(Receiver):
             while ring is not None and (<Ring>ring).count:
                 self.queue.take_first(<Ring>ring)
         if self.queue.count:
-            self.hub.drop(DROP_SESSION_ENDED, self.queue.count)
+            self.hub.counters.drop(DROP_SESSION_ENDED, self.queue.count)
             self.hub.pager.free(self)
         self.hub.pageable.pop(self, None)
         self.queue = None

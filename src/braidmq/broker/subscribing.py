@@ -22,7 +22,7 @@ SHARED_PREFIX = "$share/"
 
 def subscribe(connection: "Connection", packet: Subscribe) -> Iterator[None]:
     """Add the subscriptions, answer, and send what is retained for them: a step for each filter."""
-    audience = connection.hub.audience
+    audience = connection.hub.watching.audience
     if audience is not None:
         wanted = tuple(request.filter for request in packet.subscriptions)
         audience.tell(SubscribeReceived(client_id=connection.session.client_id, filters=wanted))
@@ -58,7 +58,7 @@ def _add(connection: "Connection", request: Request, identifier: int) -> tuple[S
     gate = connection.broker.gate
     if gate.checks_topics and not gate.may_subscribe(connection.user, session.client_id, plain):
         raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "not allowed to subscribe")
-    if session.is_remembered and connection.hub.store.is_failing:
+    if session.is_remembered and connection.hub.promises.store.is_failing:
         raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "the store can't be written")
     former = session.subscriptions.get(request.filter)
     if former is None and len(session.subscriptions) >= limits.subscriptions_per_client_max:
@@ -120,11 +120,11 @@ def unsubscribe(connection: "Connection", packet: Unsubscribe) -> Iterator[None]
         reasons.append(_remove(connection, filter))
         yield
     connection.broker.answer(connection, Unsuback(packet.packet_id, tuple(reasons)))
-    if connection.hub.audience is not None:
+    if connection.hub.watching.audience is not None:
         client_id = connection.session.client_id
         for filter, reason in zip(packet.filters, reasons, strict=True):
             unsubscribed = Unsubscribed(client_id=client_id, filter=filter, reason=reason)
-            connection.hub.audience.tell(unsubscribed)
+            connection.hub.watching.audience.tell(unsubscribed)
 
 
 def _remove(connection: "Connection", filter: str) -> int:

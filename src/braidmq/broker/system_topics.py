@@ -20,7 +20,7 @@ import msgspec
 import braidmq
 from braidmq.broker.broker import Broker
 from braidmq.broker.census import Census, take_census
-from braidmq.broker.hub import DROP_NAMES
+from braidmq.broker.counters import DROP_NAMES
 from braidmq.broker.sharing.state import state_of
 from braidmq.messages.message import Message
 
@@ -70,7 +70,7 @@ class SystemTopics:
         self, broker: Broker, now: float, memory_use: Callable[[], tuple[int, int]] = lambda: (0, 0)
     ) -> None:
         self._broker = broker
-        broker.hub.now = now
+        broker.turn(now)
         self._memory_use = memory_use
         self._started_at_s = now
         self._updated_at_s = now
@@ -152,13 +152,13 @@ class SystemTopics:
         yield "tls/handshakes", broker.handshakes
 
     def _drops(self) -> Iterator[tuple[str, int]]:
-        counts = self._broker.hub.counters()
+        counts = self._broker.hub.counters.by_name()
         for reason in DROP_NAMES:
             yield f"publish/messages/dropped/{reason}", counts[f"dropped_{reason}"]
 
     def _totals(self) -> Iterator[tuple[str, int]]:
         """What has happened since the start."""
-        broker, counts = self._broker, self._broker.hub.counters()
+        broker, counts = self._broker, self._broker.hub.counters.by_name()
         yield "clients/expired", broker.sessions_expired
         yield "messages/received", counts["packets_received"]
         yield "messages/sent", counts["packets_sent"]

@@ -115,7 +115,7 @@ class Aside:
         return Refused(SERVER_UNAVAILABLE, "authentication is out of order")
 
     def _finish(self, errand: Errand, verdict: Verdict) -> None:
-        self._turn.broker.hub.now = clock_s()
+        self._turn.broker.turn(clock_s())
         errand.decided(verdict)
         self._turn.begun()
 

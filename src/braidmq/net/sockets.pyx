@@ -98,7 +98,7 @@ cdef class Poller:
             link = <SocketLink>_events[index].data.ptr
             link.happened(_events[index].events)
         self.turn.finish()
-        self.gathering.ended(began_s, monotonic_s(), self.turn.hub.packets_received())
+        self.gathering.ended(began_s, monotonic_s(), self.turn.hub.counters.packets_received())
 
     cdef int watch(self, SocketLink link, int operation) except -1:
         cdef epoll_event event

@@ -68,7 +68,7 @@ cdef class Turn:
         self.hub.dirty.clear()
         for connection in dirty:
             connection.is_dirty = False
-            (<Link>connection.shell).flush()
+            (<Link?>connection.shell).flush()
         if self.hub.dirty:  # room was made, and used: the next turn writes it, after the others' input
             self.begun()
         if self.broker.timers.next_at_s != self.wake_up_at_s:
@@ -111,7 +111,7 @@ cdef class Link(DirectWriter):
         """Nothing can be read or written any more."""
         self.is_closing = True
         self.turn.open_links -= 1
-        self.connection.hub.now = monotonic_s()
+        self.turn.broker.turn(monotonic_s())
         self.connection.lost("the network connection is gone" if error is None else str(error))
         self.connection.leaving.release()
         self.turn.begun()
@@ -120,7 +120,7 @@ cdef class Link(DirectWriter):
         self.turn.loop.call_soon(self._deferred, action)
 
     def _deferred(self, action):
-        self.turn.hub.now = monotonic_s()
+        self.turn.broker.turn(monotonic_s())
         action()
         self.turn.begun()
 
@@ -151,7 +151,7 @@ cdef class Link(DirectWriter):
         while True:
             sent = c_send(self.descriptor, data, size, MSG_NOSIGNAL)
             if sent >= 0:
-                self.connection.hub.bytes_sent += sent
+                self.connection.hub.counters.bytes_sent += sent
                 return sent
             if errno == EAGAIN:
                 return 0
@@ -231,7 +231,7 @@ cdef class TransportLink(Link):
     cdef int hand_over(self, ByteBuffer out) except -1:
         cdef Py_ssize_t size = min(out.size(), HANDED_OVER_BYTES)
         cdef bytes part = (<char*>out.start())[:size]
-        self.connection.hub.bytes_sent += size
+        self.connection.hub.counters.bytes_sent += size
         out.consume(size)
         self.transport.write(part)
         size = self.transport.get_write_buffer_size()

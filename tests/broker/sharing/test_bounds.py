@@ -48,13 +48,13 @@ def test_what_waits_in_groups_counts_towards_the_memory_of_the_node() -> None:
     assert reasons[0] == ReasonCode.SUCCESS
     assert reasons[-1] == ReasonCode.QUOTA_EXCEEDED
     assert MEMORY_BYTES / 2 < hub.queue_memory_bytes < MEMORY_BYTES + GROUPS * 1000
-    assert hub.counters()["dropped_queue_full"] > 0
+    assert hub.counters.by_name()["dropped_queue_full"] > 0
     here.check()
     taken = 0
     while packets := [packet for packet in member.read() if isinstance(packet, Publish)]:
         taken += len(packets)
         member.send(*(Puback(packet.packet_id) for packet in packets if packet.packet_id is not None))
-    assert taken + hub.counters()["dropped_queue_full"] == 50 * GROUPS
+    assert taken + hub.counters.by_name()["dropped_queue_full"] == 50 * GROUPS
     assert hub.queue_memory_bytes == 0
 
 

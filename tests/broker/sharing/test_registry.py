@@ -86,7 +86,7 @@ def test_a_full_group_refuses_and_the_publisher_is_told() -> None:
     assert publish(publisher, b"0", b"1", b"2") == [0, 0, 0x97]
     assert publish(publisher, b"3", qos=2) == [0x97]
     assert waiting(here) == [b"0", b"1"]
-    assert here.broker.hub.counters()["dropped_queue_full"] == 2
+    assert here.broker.hub.counters.by_name()["dropped_queue_full"] == 2
 
 
 def test_new_settings_hold_for_living_groups() -> None:
@@ -99,7 +99,7 @@ def test_new_settings_hold_for_living_groups() -> None:
     here.broker.groups.configure(GroupsConfig(messages_max=2, overflow="drop_oldest", keep_qos0=False))
     assert waiting(here) == [b"1", b"2"]
     publish(publisher, b"no", qos=0)
-    assert here.broker.hub.counters()["dropped_away"] == 1
+    assert here.broker.hub.counters.by_name()["dropped_away"] == 1
 
 
 def test_messages_expire_while_they_wait() -> None:
@@ -110,7 +110,7 @@ def test_messages_expire_while_they_wait() -> None:
     here.connect("p").send(Publish("t", b"x", 1, packet_id=1, properties=Properties(message_expiry_s=3)))
     here.pass_time(10)
     assert waiting(here) == []
-    assert here.broker.hub.counters()["dropped_expired"] == 1
+    assert here.broker.hub.counters.by_name()["dropped_expired"] == 1
 
 
 def test_what_waits_for_the_last_member_goes_with_it() -> None:
@@ -122,7 +122,7 @@ def test_what_waits_for_the_last_member_goes_with_it() -> None:
     here.pass_time(20)
     assert len(here.broker.groups) == 0
     assert len(here.broker.router.trie) == 0
-    assert here.broker.hub.counters()["dropped_group_gone"] == 2
+    assert here.broker.hub.counters.by_name()["dropped_group_gone"] == 2
 
 
 def test_ordinary_subscriptions_come_into_account() -> None:
@@ -181,5 +181,5 @@ def test_what_nobody_may_read_any_more_is_dropped() -> None:
     publish(here.connect("writer"), b"o", topic="open")
     change(here, Rule("secret/#", deny=("read",)), EVERYTHING)
     assert waiting(here) == [b"o"]
-    assert here.broker.hub.counters()["dropped_not_authorized"] == 1
+    assert here.broker.hub.counters.by_name()["dropped_not_authorized"] == 1
     here.check()

@@ -16,9 +16,10 @@ Cost over the core's own: a few calls a message.
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.math cimport INFINITY
 
-from braidmq.broker.hub cimport (
-    DROP_AWAY, DROP_EXPIRED, DROP_GROUP_GONE, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_SESSION_ENDED, Drop, Hub,
+from braidmq.broker.counters cimport (
+    DROP_AWAY, DROP_EXPIRED, DROP_GROUP_GONE, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_SESSION_ENDED, Drop,
 )
+from braidmq.broker.hub cimport Hub
 from braidmq.messages.message cimport Message
 from braidmq.broker.incoming cimport uint16
 from braidmq.broker.outlet cimport Outlet
@@ -339,8 +340,8 @@ cdef class GroupReceiver(SharedReceiver):
 
     cdef int send(self, Delivery delivery, list effects, Outcome outcome) except -1:
         """Let the member send it; what the core says to a message that can't be sent goes to `effects`."""
-        if self.hub.message_audience is not None:
-            self.hub.message_audience.selected(delivery.entry.message, delivery.member.name, self.name)
+        if self.hub.watching.message_audience is not None:
+            self.hub.watching.message_audience.selected(delivery.entry.message, delivery.member.name, self.name)
         if not delivery.member.send(delivery, outcome):
             effects += self.core.refused(delivery, self.hub.now)
         if self.is_lasting:
@@ -351,9 +352,9 @@ cdef class GroupReceiver(SharedReceiver):
         """It waits here."""
         if self.is_lasting and entry.qos:
             self.note_waiting(entry)
-        if self.hub.message_audience is not None:
+        if self.hub.watching.message_audience is not None:
             why = "no member is free" if len(self.core.policy) else "no member is connected"
-            self.hub.message_audience.queued(entry.message, None, self.name, why)
+            self.hub.watching.message_audience.queued(entry.message, None, self.name, why)
 
     cdef int drop(self, DropMessage effect, Message published, Outcome outcome) except -1:
         counted = COUNTED.get(effect.reason)
@@ -369,13 +370,13 @@ cdef class GroupReceiver(SharedReceiver):
     cdef int note_waiting(self, Entry entry) except -1:
         if not entry.is_noted:
             entry.is_noted = True
-            self.hub.journal.append((GROUP_QUEUED, self.name, self.filter, entry.sequence, entry.message))
+            self.hub.promises.journal.append((GROUP_QUEUED, self.name, self.filter, entry.sequence, entry.message))
         return 0
 
     cdef int note_taken(self, Entry entry) except -1:
         if entry.is_noted:
             entry.is_noted = False
-            self.hub.journal.append((GROUP_TAKEN, self.name, self.filter, entry.sequence))
+            self.hub.promises.journal.append((GROUP_TAKEN, self.name, self.filter, entry.sequence))
         return 0
 
     cdef int note_sent(self, Delivery delivery) except -1:
@@ -397,7 +398,7 @@ cdef class GroupReceiver(SharedReceiver):
                 self.note_waiting(<Entry>entry)
         elif self.is_lasting and not self.lasting:
             self.is_lasting = False
-            self.hub.journal.append((GROUP_ENDED, self.name, self.filter))
+            self.hub.promises.journal.append((GROUP_ENDED, self.name, self.filter))
             for entry in self.entrusted():
                 (<Entry>entry).is_noted = False
         return 0

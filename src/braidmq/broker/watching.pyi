@@ -1,0 +1,6 @@
+from braidmq.broker.audience import Audience
+
+class Watching:
+    audience: Audience | None
+    message_audience: Audience | None
+    wanted: int
