@@ -177,6 +177,24 @@ def test_closing_with_a_full_disk_ends_and_keeps_what_was_kept(
     keeper.close()
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_disk_that_is_full_only_when_the_store_is_closed_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    disk = FullDisk(monkeypatch)
+    keeper = Keeper(tmp_path)
+    keeper.keep(retain(b"before", b"1"))
+    disk.room_bytes = 0
+    if waits:
+        keeper.commit(retain(b"during", b"2"))
+    keeper.close()
+    monkeypatch.undo()
+    keeper = Keeper(tmp_path)
+    assert retained(keeper) == {b"before": b"1"}
+    keeper.close()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_mistake_on_the_stores_thread_is_told_and_nobody_waits_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -71,8 +71,8 @@ class Endpoint(NamedTuple):
 LIMIT: Final = Parameter("limit", int, LIMIT_DEFAULT, f"The most entries wanted, from 1 to {LIMIT_MAX}.")
 AFTER: Final = Parameter("after", str, "", "The `next` of the page before.")
 OF_CLIENT: Final = Parameter("client_id", str, "", "Only those of this client.")
-OF_USER: Final = Parameter("user", str, "", "Only those of this user, connected or not.")
-AWAY_S: Final = Parameter("away_s", float | None, None, "Only of clients that are away for so many seconds.")
+OF_USER: Final = Parameter("user", str, None, "Only those of this user, connected or not.")
+AWAY_S: Final = Parameter("away_s", float, None, "Only of clients that are away for so many seconds.")
 FILTER: Final = Parameter("filter", str, "#", "Only topics that match this topic filter.")
 PAYLOAD: Final = Parameter("payload", bool, False, "Whether to show the payloads.")
 
@@ -141,11 +141,13 @@ async def delete_session(call: Call) -> Deleted:
 
 async def delete_sessions(call: Call) -> Deleted:
     user, away_s = call.query["user"], call.query["away_s"]
-    if not user and away_s is None:
+    if user == "":  # a script's variable that wasn't set: not everybody's sessions are meant
+        raise RefusedError(400, "user: is empty; leave it out to mean all users")
+    if user is None and away_s is None:
         raise RefusedError(400, "which? Give user, away_s or both")
 
     def wanted(session: Session) -> bool:
-        if user and session.owner != user:
+        if user is not None and session.owner != user:
             return False
         return away_s is None or (not session.is_connected and _away_s(session) >= away_s)
 
@@ -276,8 +278,10 @@ def query_of(endpoint: Endpoint, given: Mapping[str, str]) -> dict[str, Any]:
             raise RefusedError(400, f"{name}: no such parameter here")
     query: dict[str, Any] = {}
     for name, parameter in known.items():
+        query[name] = parameter.default
         try:
-            query[name] = msgspec.convert(given.get(name, parameter.default), parameter.type, strict=False)
+            if name in given:
+                query[name] = msgspec.convert(given[name], parameter.type, strict=False)
         except msgspec.ValidationError as error:
             raise RefusedError(400, f"{name}: {error}") from error
     if not 1 <= query.get("limit", 1) <= LIMIT_MAX:

@@ -77,5 +77,7 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
 
 
 def _query_parameter(parameter: Parameter) -> dict[str, Any]:
-    schema = msgspec.json.schema(parameter.type) | {"default": parameter.default}
+    schema = msgspec.json.schema(parameter.type)
+    if parameter.default is not None:
+        schema["default"] = parameter.default
     return {"name": parameter.name, "in": "query", "description": parameter.description, "schema": schema}

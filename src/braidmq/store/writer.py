@@ -61,6 +61,7 @@ class LogWriter:
         self._path = directory
         self._offset = 0
         self._next_group_at = 0.0  # if it is a small one
+        self._is_closing = False
         self._gives_up = threading.Event()
         self._sweeper: threading.Thread | None = None
         self._thread = threading.Thread(target=self._run, name="braidmq-store", daemon=True)
@@ -93,7 +94,8 @@ class LogWriter:
             self._sweeper.join()
 
     def close(self) -> bool:
-        """Write what waits and end; False if that could not be written."""
+        """Write what waits and end, with one attempt at each write; False if one of them failed."""
+        self._is_closing = True
         if self.is_failing:
             self._gives_up.set()
         self._actions.put(None)
@@ -171,6 +173,8 @@ class LogWriter:
                 action()
             except OSError as error:
                 self._failed(error)
+                if self._is_closing:
+                    self._gives_up.set()
                 self._gives_up.wait(RETRY_S)
             else:
                 if self.is_failing:
