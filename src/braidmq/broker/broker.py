@@ -28,7 +28,7 @@ from braidmq.broker.events import (
     WillSent,
 )
 from braidmq.broker.hub import Hub
-from braidmq.broker.newcomers import Newcomers
+from braidmq.broker.newcomers import Lingerer, Newcomers
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.paging import Pager
 from braidmq.broker.publishing import Publishing
@@ -101,6 +101,8 @@ class Broker:
         self._on_closed = on_closed
         self._watched_outlets: set[Outlet] = set()
         self.handshakes = 0  # sockets whose PROXY header or TLS handshake isn't over, counted by the shell
+        # Those whose connection is over, and who have yet to read what was written to them.
+        self.lingering: dict[Lingerer, None] = {}
         self.newcomers = Newcomers(limits.connecting_max)
         self.sockets_max = limits.connections_max + limits.connecting_max
         self.opened = 0  # connections that came to be, with their handshake over
@@ -128,8 +130,8 @@ class Broker:
         self.turn(now)
         connection = self._connection_kind(self.hub, self.publishing, self, shell, peer)
         connection.takes_fast_lane = not self.audience.needs_every_message
-        if len(self.connections) + self.handshakes >= self.sockets_max:
-            self.newcomers.push_out()
+        if self._sockets() >= self.sockets_max:
+            self._make_way()
         self.connections.add(connection)
         self.newcomers.add(connection)
         self.opened += 1
@@ -147,10 +149,22 @@ class Broker:
 
     def has_room(self) -> bool:
         """Whether there may be as many sockets as there are now."""
-        if len(self.connections) + self.handshakes <= self.sockets_max:
+        if self._sockets() <= self.sockets_max:
             return True
         self.refused_connections += 1
         return False
+
+    def _sockets(self) -> int:
+        return len(self.connections) + self.handshakes + len(self.lingering)
+
+    def _make_way(self) -> None:
+        """Somebody needs a socket: first who is done gives way, then who says nothing."""
+        if self.lingering:
+            oldest = next(iter(self.lingering))
+            del self.lingering[oldest]
+            oldest.give_up()
+        else:
+            self.newcomers.push_out()
 
     def _turn_away(self, connection: Connection, why: str) -> None:
         """Close it without a word, as soon as its transport is complete."""

@@ -11,6 +11,12 @@ class Newcomer(Protocol):
     def close(self, why: str) -> None: ...
 
 
+class Lingerer(Protocol):
+    """A socket that is kept open for its client to read the rest."""
+
+    def give_up(self) -> None: ...
+
+
 class Newcomers:
     """Those who are not in yet, in the order in which they came."""
 

@@ -19,7 +19,8 @@ def adopt(poller: Poller, accepted: socket.socket, peer: str) -> None:
     """Make a connection of an accepted socket, which is ours from now on."""
     accepted.setblocking(False)
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    SocketLink(poller, accepted.detach(), peer)
+    SocketLink(poller, accepted.fileno(), peer)
+    accepted.detach()  # the link's from now on
 
 
 class PlainServer:

@@ -15,8 +15,6 @@ from braidmq.wire.buffer cimport ByteBuffer
 
 import os
 
-from braidmq.net.stream import LINGER_S
-
 cdef extern from "<sys/epoll.h>" nogil:
     enum:
         EPOLLIN
@@ -183,7 +181,7 @@ cdef class SocketLink(Link):
         self.is_closing = True
         self.write_rest()
         if self.descriptor >= 0:
-            self.turn.loop.call_later(LINGER_S, self._give_up)
+            self.linger()
 
     cdef int write_rest(self) except -1:
         """Close the socket once the client has been sent everything."""
@@ -195,11 +193,11 @@ cdef class SocketLink(Link):
         self.is_blocked = self.is_paused = True
         return self.poller.watch(self, EPOLL_CTL_MOD)
 
-    def _give_up(self):
+    def give_up(self):
         self.gone(None)
 
     def broken(self):
-        self.turn.loop.call_soon(self._give_up)  # not in the middle of a delivery
+        self.turn.loop.call_soon(self.give_up)  # not in the middle of a delivery
 
     def pause_reading(self):
         self._read_or_not(True)

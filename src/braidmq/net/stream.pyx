@@ -110,11 +110,21 @@ cdef class Link(DirectWriter):
     def lost(self, error):
         """Nothing can be read or written any more."""
         self.is_closing = True
+        self.turn.broker.lingering.pop(self, None)
         self.turn.open_links -= 1
         self.turn.broker.turn(monotonic_s())
         self.connection.lost("the network connection is gone" if error is None else str(error))
         self.connection.leaving.release()
         self.turn.begun()
+
+    def linger(self):
+        """The client has some time to read what was written; less if somebody needs the socket."""
+        self.turn.broker.lingering[self] = None
+        self.turn.loop.call_later(LINGER_S, self.give_up)
+
+    def give_up(self):
+        """Close now, whatever is left to be read."""
+        raise NotImplementedError
 
     def defer(self, action):
         self.turn.loop.call_soon(self._deferred, action)
@@ -201,7 +211,10 @@ cdef class TransportLink(Link):
             self.transport.write(self.connection.leaving.take())
         self.transport.close()
         if self.transport.get_write_buffer_size():
-            self.turn.loop.call_later(LINGER_S, self.transport.abort)
+            self.linger()
+
+    def give_up(self):
+        self.transport.abort()
 
     def pause_reading(self):
         if not self.is_closing:
