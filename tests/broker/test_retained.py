@@ -16,7 +16,7 @@ from braidmq.wire import (
     Unsubscribe,
     encode,
 )
-from tests.broker.world import Client, World
+from tests.broker.world import Client, TickingStopwatch, World
 
 EXPIRING = Properties(message_expiry_s=3600)
 
@@ -111,6 +111,18 @@ def test_a_shared_subscription_that_is_given_up_stops_no_replay() -> None:
     client.connection.receive(encode(Subscribe(2, (Subscription("$share/g/r/#"),)), V5), world.now)
     client.connection.receive(encode(Unsubscribe(3, ("$share/g/r/#",)), V5), world.now)
     assert len(read_all(client)) == 1000
+
+
+def test_a_replay_goes_on_however_slow_the_machine_is() -> None:
+    world = World(stopwatch=TickingStopwatch(1.0))
+    retain(world, 10)
+    client = world.connect("c")
+    client.connection.receive(encode(Subscribe(1, (Subscription("r/#"),)), V5), world.now)
+    turns = 0
+    while world.deferred and turns < 100:
+        world.deferred.pop(0)()
+        turns += 1
+    assert len(client.payloads()) == 10
 
 
 def test_what_changes_during_a_replay() -> None:

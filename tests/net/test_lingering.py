@@ -1,4 +1,4 @@
-"""Connections that are over and whose clients don't read the rest: they keep their sockets for nobody's harm."""
+"""Connections that are over, and whose clients do not read the rest: their sockets are in nobody's way."""
 
 import asyncio
 import socket

@@ -310,7 +310,7 @@ cdef class Session(Receiver):
         cdef int looked_at = 0
         cdef double until_s = self.hub.stopwatch.read_s() + self.hub.work_s_max / REPLAY_SHARE
         while self.replay is not None and self.queue is None and self.resend is None and self.may_send():
-            if looked_at == REPLAYED_AT_A_STRETCH or self.hub.stopwatch.read_s() > until_s:
+            if looked_at == REPLAYED_AT_A_STRETCH or (looked_at and self.hub.stopwatch.read_s() > until_s):
                 self.outlet.ask_for_more()
                 break
             looked_at += 1
