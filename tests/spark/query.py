@@ -129,12 +129,17 @@ class AttackedQuery:
     def receivers(self) -> list[psutil.Process]:
         return self.descendants("braidmq.spark.receiver")
 
-    def wait_until_receiving(self, receivers: int, timeout_s: float = WAIT_S) -> None:
+    def wait_until_receiving(
+        self, receivers: int, timeout_s: float = WAIT_S, since: float = 0.0
+    ) -> None:
+        """Until all have subscribed, on connections that are not older than `since`."""
         wal = Wal(str(self.folder / "wal"))
 
         def all_receive() -> bool:
             state = wal.state()
-            return state is not None and [one.state for one in state.receivers] == ["receiving"] * receivers
+            if state is None or [one.state for one in state.receivers] != ["receiving"] * receivers:
+                return False
+            return all(one.connected_since >= since for one in state.receivers)
 
         wait_for(all_receive, "the receivers", timeout_s)
 

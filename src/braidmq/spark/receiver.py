@@ -310,9 +310,11 @@ class Receiver:
         report.wal_bytes = self._writer.size_bytes
         report.next_offset = self._writer.next
         report.repeats_by = self._repeats_by(client)
-        state = "receiving" if client.connected else "connecting"
+        # A new connection counts when we have subscribed on it.
+        is_settled = client.connected and client.session.connections == self._settled
+        state = "receiving" if is_settled else "connecting"
         if state != report.state:
-            since = time.time() if client.connected else 0.0
+            since = time.time() if is_settled else 0.0
             error = "" if client.connected else LOST
             self._reporter.tell(state=state, connected_since=since, error=error)
         self._reporter.tell_sometimes()
