@@ -106,7 +106,10 @@ cdef class Router:
 
     def subscribe(self, Subscription subscription not None):
         """Add a subscription, or replace the one of the same session, filter and group."""
-        cdef FilterEntry entry = self.trie.get(subscription.filter)
+        cdef FilterEntry entry
+        if subscription.group is not None:
+            self.hub.agenda.settle()    # or the group that is found would be gone before it is joined
+        entry = self.trie.get(subscription.filter)
         if entry is None:
             entry = FilterEntry(subscription.filter)
             self.trie.set(subscription.filter, entry)

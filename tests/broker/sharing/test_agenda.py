@@ -2,8 +2,8 @@
 
 from braidmq.broker.sharing.member import Member
 from braidmq.broker.sharing.policies import Policy
-from braidmq.wire import Puback, Publish
-from tests.broker.world import World
+from braidmq.wire import Properties, Puback, Publish, Subscribe, Subscription, Unsubscribe
+from tests.broker.world import Client, World
 
 GROUPS = 20
 MESSAGES = 50
@@ -49,3 +49,39 @@ def test_a_member_that_is_full_again_is_offered_no_more() -> None:
         member.send(Puback(delivery.packet_id))
         here.check()
     assert sorted(got) == sorted(b"%d" % number for number in range(GROUPS))
+
+
+def delivery_to(client: Client) -> int:
+    (packet_id,) = [packet.packet_id for packet in client.read() if isinstance(packet, Publish)]
+    assert packet_id is not None
+    return packet_id
+
+
+def test_a_group_that_ends_by_the_packet_before_is_made_anew() -> None:
+    here = World()
+    member, publisher = here.connect("member"), here.connect("publisher")
+    member.subscribe("$share/crew/t", qos=1)
+    publisher.send(Publish("t", b"1", 1, packet_id=1))
+    last = delivery_to(member)
+    member.send(Unsubscribe(2, ("$share/crew/t",)))
+    member.send(Puback(last), Subscribe(3, (Subscription("$share/crew/t", 1),)))
+    here.check()
+    publisher.send(Publish("t", b"2", 1, packet_id=2))
+    assert member.payloads() == [b"2"]
+
+
+def test_who_has_room_by_the_packet_before_is_a_member_all_the_same() -> None:
+    here = World(inflight_max=1)
+    lasting = Properties(session_expiry_s=1000)
+    away, publisher = here.connect("away", properties=lasting), here.connect("publisher")
+    away.subscribe("$share/crew/t", qos=1)
+    away.vanish()
+    guest = here.connect("guest")
+    guest.subscribe("plain", "$share/others/x", qos=1)
+    publisher.send(Publish("plain", b"", 1, packet_id=1), Publish("t", b"job", 1, packet_id=2))
+    guest.send(Puback(delivery_to(guest)), Subscribe(3, (Subscription("$share/crew/t", 1),)))
+    here.check()
+    assert guest.payloads() == [b"job"]
+    guest.vanish()
+    _, given_back = here.resume("away", properties=lasting)
+    assert [packet.payload for packet in given_back if isinstance(packet, Publish)] == [b"job"]

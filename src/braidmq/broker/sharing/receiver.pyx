@@ -220,8 +220,9 @@ cdef class GroupReceiver(SharedReceiver):
     def join(self, Target target not None):
         """A session subscribes, or changes its subscription."""
         cdef Session session = target.receiver
-        cdef Member member = self.enter(session)
-        self.agenda.work_off()
+        cdef Member member
+        self.agenda.work_off()    # before it enters: who is not in the core is forgotten by what is worked off
+        member = self.enter(session)
         effects = self.core.subscribed(member, self.hub.now, target.qos, session.outlet is not None, target)
         self.count_lasting(member)
         self.carry_out(effects)
