@@ -99,6 +99,9 @@ def _complete(turn: Turn, node: VirtualNode) -> None:
     node.status = Status.LINKED
     settings, key = turn.shared.settings, node.peer.key
     turn.effects.append(Joined(node.topic, node.kind))
+    right = node.table.neighbour(Side.RIGHT)
+    if right is not None:  # it may be waiting for us to be ready
+        turn.send(right, Linked(node.peer, 0, node.status, _near(node, right)))
     exploring.explore_regularly(turn, node)
     turn.wake("settle", key, turn.now + settings.settle_s)
     turn.wake("period", key, turn.now + settings.period_s * turn.shared.rng.uniform(0.8, 1.2))
@@ -217,4 +220,8 @@ def on_gone(turn: Turn, message: Gone) -> None:
 
 
 def _near(node: VirtualNode, asker: Peer) -> tuple[Peer, ...]:
-    return tuple(peer for side in Side for peer in node.table.near(side) if peer.key != asker.key)
+    """Who is near on both sides, at least one of them besides the asker. Those farther are checked too
+    seldom.
+    """
+    count = max(2, node.table.near_count)
+    return tuple(peer for side in Side for peer in node.table.near(side, count) if peer.key != asker.key)
