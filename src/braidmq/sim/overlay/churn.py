@@ -207,8 +207,8 @@ def run_churn(task: ChurnTask) -> ChurnResult:
 
 
 def task_of(seed: int) -> ChurnTask:
-    """Everything by the seed: every third network loses messages, every fourth is parted."""
-    parts = seed % 4 == 3
+    """Everything by the seed: every third network loses messages, every eighth is parted."""
+    parts = seed % 8 == 7
     return ChurnTask(
         seed,
         subscribers=6 + seed % 13,
@@ -217,5 +217,5 @@ def task_of(seed: int) -> ChurnTask:
         seconds=100.0 if parts else 30.0,
         loss=0.02 if seed % 3 == 2 else 0.0,
         parts=parts,
-        reading=(Reading.EVERYBODY, Reading.PUBLISHERS, Reading.EVERYBODY, Reading.NOBODY)[seed // 4 % 4],
+        reading=(Reading.EVERYBODY, Reading.PUBLISHERS, Reading.EVERYBODY, Reading.NOBODY)[seed // 8 % 4],
     )

@@ -3,17 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 from rich.console import Console
 
 from braidmq.sim import report
-from braidmq.sim.overlay import plot, printed, verdicts
-from braidmq.sim.overlay.parts import CHEAP_PARTS, FIGURES, PARTS, SCALE
+from braidmq.sim.overlay import picture, plot, printed, verdicts
+from braidmq.sim.overlay.churn import ChurnResult, ChurnTask, run_churn
+from braidmq.sim.overlay.messages import MessageTask, run_messages
+from braidmq.sim.overlay.parts import CHEAP_PARTS, CHURN, FIGURES, MESSAGES, PARTS, PICTURE, SCALE
 from braidmq.sim.overlay.paths import SG_TBPS, Measured, PathRow, PathTask, averaged, run_paths
 from braidmq.sim.report import Verdict
 from braidmq.sim.runner import Runner, run_all
 
+CHURN_COLUMNS: Final = (
+    "expected", "missed", "repeated", "hops_mean", "hops_max", "delay_mean_ms", "delay_max_ms",
+    "messages_per_publication", "delegated_again_per_publication",
+)  # fmt: skip
 _SHOWN: Final = (SG_TBPS, "P, L=60", "P, L=120", "F, L=60", "F, L=120", "Scribe b=4", "Scribe b=1")
 
 
@@ -23,10 +30,32 @@ class Effort:
     can_runs: int  # CAN-MC's floods are the slow part
     scale_brokers: int
     scale_runs: int
+    message_brokers: int
+    message_subscribers: tuple[int, ...]
+    churn_rates: tuple[float, ...]  # events a second of each kind
+    churn_runs: int
 
 
-FULL: Final = Effort(runs=24, can_runs=printed.RUNS, scale_brokers=100_000, scale_runs=2)
-QUICK: Final = Effort(runs=4, can_runs=1, scale_brokers=20_000, scale_runs=1)
+FULL: Final = Effort(
+    runs=24,
+    can_runs=printed.RUNS,
+    scale_brokers=100_000,
+    scale_runs=2,
+    message_brokers=printed.BROKERS,
+    message_subscribers=printed.SUBSCRIBERS,
+    churn_rates=(0.0, 0.25, 0.5, 1.0, 2.0),
+    churn_runs=6,
+)
+QUICK: Final = Effort(
+    runs=4,
+    can_runs=1,
+    scale_brokers=20_000,
+    scale_runs=1,
+    message_brokers=400,
+    message_subscribers=(10, 20, 40, 80, 160),
+    churn_rates=(0.0, 1.0),
+    churn_runs=1,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +82,13 @@ def run(settings: Settings, runner: Runner, out: Path, console: Console) -> bool
     """True if every verdict holds."""
     out.mkdir(parents=True, exist_ok=True)
     found: list[Verdict] = []
-    steps = {FIGURES: run_figures, SCALE: run_scale}
+    steps = {
+        FIGURES: run_figures,
+        SCALE: run_scale,
+        PICTURE: run_picture,
+        MESSAGES: run_by_message,
+        CHURN: run_under_churn,
+    }
     for part in settings.parts:
         found += steps[part](settings, runner, out, console)
     report.print_verdicts(console, found)
@@ -101,6 +136,67 @@ def run_scale(settings: Settings, runner: Runner, out: Path, console: Console) -
     )
     print_paths(console, f"{effort.scale_brokers:,} brokers", rows)
     return [verdicts.scale(rows, effort.scale_brokers)]
+
+
+def run_picture(settings: Settings, _: Runner, out: Path, console: Console) -> list[Verdict]:
+    (out / "tree.html").write_text(picture.page(settings.seed))
+    console.print(f"A tree that grows: {out / 'tree.html'}")
+    return []
+
+
+def run_by_message(settings: Settings, runner: Runner, out: Path, console: Console) -> list[Verdict]:
+    """Every message of every broker, for both table sizes."""
+    effort = settings.effort
+    tasks = [
+        MessageTask(effort.message_brokers, effort.message_subscribers, size, settings.seed)
+        for size in printed.TABLE_SIZES
+    ]
+    results = run_all(runner, run_messages, tasks, "Message by message")
+    rows = [row for result in results for row in result.rows]
+    report.write_values(out / "messages.csv", rows)
+    lines = [
+        [f"L={row.entries_max}, {row.subscribers}", row.hops_first, row.hops_mean, row.hops_max, row.missed,
+         row.repeated, row.messages] for row in rows
+    ]  # fmt: skip
+    heading = ["", "first", "third", "longest", "missed", "repeated", "messages"]
+    report.print_table(console, f"{effort.message_brokers:,} brokers: hops by message", heading, lines)
+    return verdicts.by_message(results)
+
+
+def run_under_churn(settings: Settings, runner: Runner, out: Path, console: Console) -> list[Verdict]:
+    """Joins, leaves and crashes a second against misses, repeats, paths and messages."""
+    effort = settings.effort
+    tasks = [
+        ChurnTask(settings.seed * 1000 + number, brokers=200, subscribers=80, publishers=1, entries_max=60,
+                  seconds=60.0, joins_per_s=2 * rate, leaves_per_s=rate, crashes_per_s=rate)
+        for rate in effort.churn_rates for number in range(effort.churn_runs)
+    ]  # fmt: skip
+    results = run_all(runner, run_churn, tasks, "Churn")
+    by_rate = {
+        rate: [result for task, result in zip(tasks, results, strict=True) if task.crashes_per_s == rate]
+        for rate in effort.churn_rates
+    }
+    rows = [[str(rate), *churn_row(ones)] for rate, ones in by_rate.items()]
+    report.write_rows(out / "churn.csv", ["rate_per_s", *CHURN_COLUMNS], rows)
+    heading = ["rate", *(name.replace("_", "\n") for name in CHURN_COLUMNS)]
+    report.print_table(console, "Leaves and crashes a second, and twice as many joins", heading, rows)
+    return [verdicts.under_churn(results)]
+
+
+def churn_row(results: Sequence[ChurnResult]) -> list[object]:
+    """Sums and averages of all runs with the same rate."""
+    publications = sum(result.publications for result in results)
+    return [
+        sum(result.expected for result in results),
+        sum(result.missed for result in results),
+        sum(result.repeated for result in results),
+        fmean(result.hops_mean for result in results),
+        max(result.hops_max for result in results),
+        fmean(result.delay_mean_ms for result in results),
+        max(result.delay_max_ms for result in results),
+        sum(result.messages for result in results) / publications,
+        sum(result.delegated_again for result in results) / publications,
+    ]
 
 
 def write_runs(runs: Sequence[Sequence[Measured]], path: Path) -> None:
