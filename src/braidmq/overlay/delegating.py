@@ -58,7 +58,7 @@ def _wants(node: VirtualNode, message: Ranged, parts: Many[Part]) -> list[int]:
     """How many of each child's nodes may introduce themselves to the publisher."""
     if not isinstance(message, Pub) or not message.want:
         return [0] * len(parts)
-    if message.src is not node.peer:
+    if message.src.key != node.peer.key:
         return shares(message.want, len(parts))
     # A child that passed nothing on last time has nobody behind it whom the publisher doesn't know.
     branching = [part.child.key in node.branching for part in parts]

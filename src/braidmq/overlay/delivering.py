@@ -4,6 +4,8 @@ A part that was asked for by token is remembered, so that a repeated question is
 again.
 """
 
+from math import inf
+
 from braidmq.overlay import rendezvous
 from braidmq.overlay.delegating import hand_out, pass_on, spread
 from braidmq.overlay.keys import KeyRange, Kind, after, range_of
@@ -36,8 +38,9 @@ def on_ranged(turn: Turn, node: VirtualNode, message: Ranged) -> None:
     if isinstance(message, Unsub):
         turn.lose(message.src, is_certain=True)
     else:
-        turn.learn(node, message.src, is_direct=message.src is fwd)
-    turn.learn(node, fwd, is_direct=True)
+        turn.learn(node, message.src)
+    if fwd.key != message.src.key or not isinstance(message, Unsub):
+        turn.learn(node, fwd, is_direct=True)
     place = (fwd.key, fwd.boot, message.token)
     relay = turn.shared.relays.get(place)
     if relay is None:
@@ -96,8 +99,9 @@ def _handle(turn: Turn, node: VirtualNode, message: Ranged) -> Ranged:
         return message
     delivery = Deliver(node.topic, message.payload, message.src.key, message.seq, message.hop)
     hold_s = turn.shared.settings.order_hold_s
+    before_s = sequence.release_at_s
     turn.effects += sequence.take(message.seq, delivery, turn.now, hold_s)
-    if sequence.release_at_s == turn.now + hold_s:
+    if sequence.release_at_s != before_s and sequence.release_at_s < inf:
         turn.wake("release", node.peer.key, sequence.release_at_s)
     if message.want > 0 and message.hop > 1:
         turn.send(message.src, New(node.peer))
@@ -110,9 +114,11 @@ def release(turn: Turn, node: VirtualNode) -> None:
     for sequence in turn.shared.sequences.values():
         if sequence.release_at_s <= turn.now:
             turn.shared.counters["gap"] += 1
-            held = sequence.release()
+            held = sequence.release(turn.now)
             if node.status is not Status.LEAVING:
                 turn.effects += held
+            if sequence.release_at_s < inf:
+                turn.wake("release", node.peer.key, sequence.release_at_s)
 
 
 def _with_want(message: Pub, want: int) -> Pub:

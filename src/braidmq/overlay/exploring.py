@@ -92,8 +92,7 @@ def on_new(turn: Turn, node: VirtualNode, message: New) -> None:
 
 def _introduce(turn: Turn, node: VirtualNode, src: Peer, fwd: Peer) -> None:
     turn.learn(node, src)
-    if fwd is not src:
-        turn.learn(node, fwd, is_direct=True)
+    turn.learn(node, fwd, is_direct=True)
 
 
 def _pass_on(turn: Turn, node: VirtualNode, message: Eexp) -> None:

@@ -38,7 +38,7 @@ def is_announcing(turn: Turn, node: VirtualNode) -> bool:
     return node.kind is Kind.PUBLISHER and any(
         request.key == node.peer.key
         and isinstance(request.message, Pres)
-        and request.message.src is node.peer
+        and request.message.src == node.peer
         for request in turn.shared.requests.values()
     )
 

@@ -18,7 +18,7 @@ class Sequence(Generic[M]):
         self._highest = 0
         self._seen = 0  # bit n: highest - n was seen
         self._expected = 0  # 0: not known yet
-        self._held: dict[int, M] = {}
+        self._held: dict[int, tuple[M, float]] = {}  # until when
         self.release_at_s = inf
         self.late_count = 0
 
@@ -36,6 +36,7 @@ class Sequence(Generic[M]):
         return True
 
     def take(self, seq: int, message: M, now: float, hold_s: float) -> list[M]:
+        """What can be delivered now that this one is here; it may have to wait until `release_at_s`."""
         if not hold_s:
             return [message]
         if self._expected == 0 and seq == 1:
@@ -43,22 +44,20 @@ class Sequence(Generic[M]):
         if self._expected and seq < self._expected:
             self.late_count += 1
             return [message]
-        self._held[seq] = message
+        self._held[seq] = (message, now + hold_s)
+        return self._ready()
+
+    def release(self, now: float) -> list[M]:
+        """What has waited long enough for earlier ones, and all that is held before it."""
+        overdue = max((seq for seq, (_, until_s) in self._held.items() if until_s <= now), default=0)
+        ready = [self._held.pop(seq)[0] for seq in sorted(self._held) if seq <= overdue]
+        self._expected = max(self._expected, overdue + 1)
+        return ready + self._ready()
+
+    def _ready(self) -> list[M]:
         ready: list[M] = []
         while self._expected in self._held:
-            ready.append(self._held.pop(self._expected))
+            ready.append(self._held.pop(self._expected)[0])
             self._expected += 1
-        if not self._held:
-            self.release_at_s = inf
-        elif self.release_at_s == inf:
-            self.release_at_s = now + hold_s
-        return ready
-
-    def release(self) -> list[M]:
-        """Everything that was held: what is missing has been waited for long enough."""
-        ready = [self._held[seq] for seq in sorted(self._held)]
-        if self._held:
-            self._expected = max(self._held) + 1
-        self._held.clear()
-        self.release_at_s = inf
+        self.release_at_s = min((until_s for _, until_s in self._held.values()), default=inf)
         return ready

@@ -34,6 +34,9 @@ class Effort:
     message_subscribers: tuple[int, ...]
     churn_rates: tuple[float, ...]  # events a second of each kind
     churn_runs: int
+    churn_brokers: int = 200
+    churn_subscribers: int = 80
+    churn_seconds: float = 60.0
 
 
 FULL: Final = Effort(
@@ -167,10 +170,20 @@ def run_under_churn(settings: Settings, runner: Runner, out: Path, console: Cons
     """Joins, leaves and crashes a second against misses, repeats, paths and messages."""
     effort = settings.effort
     tasks = [
-        ChurnTask(settings.seed * 1000 + number, brokers=200, subscribers=80, publishers=1, entries_max=60,
-                  seconds=60.0, joins_per_s=2 * rate, leaves_per_s=rate, crashes_per_s=rate)
-        for rate in effort.churn_rates for number in range(effort.churn_runs)
-    ]  # fmt: skip
+        ChurnTask(
+            settings.seed * 1000 + number,
+            brokers=effort.churn_brokers,
+            subscribers=effort.churn_subscribers,
+            publishers=1,
+            entries_max=60,
+            seconds=effort.churn_seconds,
+            joins_per_s=2 * rate,
+            leaves_per_s=rate,
+            crashes_per_s=rate,
+        )
+        for rate in effort.churn_rates
+        for number in range(effort.churn_runs)
+    ]
     results = run_all(runner, run_churn, tasks, "Churn")
     by_rate = {
         rate: [result for task, result in zip(tasks, results, strict=True) if task.crashes_per_s == rate]
