@@ -9,7 +9,6 @@ from braidmq.sim.report import pyplot, save_png
 
 _STYLES: dict[str, dict[str, Any]] = {
     SINGLE: {"color": "#444444", "marker": "", "linestyle": ":"},
-    "CAN-MC d=2": {"color": "#c0a060", "marker": "v", "linestyle": "--"},
     "CAN-MC d=5": {"color": "#c0a060", "marker": "^", "linestyle": "--"},
     "Bayeux b=4": {"color": "#999999", "marker": "x", "linestyle": "--"},
     "Scribe b=1": {"color": "#7570b3", "marker": "s"},
