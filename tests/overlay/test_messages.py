@@ -71,7 +71,7 @@ def test_a_node_does_the_same_in_the_simulator_and_behind_a_wire() -> None:
     for _ in range(3):
         world.publish("b3", "t")
         world.run_for(5.0)
-    rng = Random()
+    rng = Random(0)
     rng.setstate(seed)
     fresh = Overlay(world._pids["b3"], "b3", 1, OverlaySettings(entries_max=16), rng)
     fresh.add_contacts(["b0"])
