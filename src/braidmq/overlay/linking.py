@@ -116,12 +116,12 @@ def _complete(turn: Turn, node: VirtualNode) -> None:
 
 def on_link(turn: Turn, node: VirtualNode, message: Link) -> None:
     status = node.status
+    near = _near(node, message.src)  # before the asker takes somebody's place in the table
     if status is not Status.LEAVING:
         turn.learn(node, message.src, is_direct=True)
         rendezvous.look(turn, node)
         if rendezvous.is_announcing(turn, node):
             status = Status.JOINING  # ask again: not all publishers know of you
-    near = _near(node, message.src)
     turn.send(message.src, Linked(node.peer, message.token, status, near, _presence_for(node, message.src)))
 
 
@@ -195,7 +195,8 @@ def leave(turn: Turn, node: VirtualNode) -> None:
         if neighbour is not None:
             other_side = Side.LEFT if side is Side.RIGHT else Side.RIGHT
             token = turn.new_token()
-            farewell = Leave(node.peer, token, tuple(node.table.near(other_side)))
+            near = tuple(peer for peer in node.table.near(other_side) if peer.key in node.heard)
+            farewell = Leave(node.peer, token, near)
             turn.request(node, neighbour, farewell, token, None)
     if node.table.shape is Shape.SKIP_GRAPH:
         for peer in node.table:
@@ -220,8 +221,10 @@ def on_gone(turn: Turn, message: Gone) -> None:
 
 
 def _near(node: VirtualNode, asker: Peer) -> tuple[Peer, ...]:
-    """Who is near on both sides, at least one of them besides the asker. Those farther are checked too
-    seldom.
+    """Who is near on both sides, besides the asker, and has spoken to us itself.
+
+    What is told on hearsay and passed on as hearsay keeps the dead alive among those who tell each other.
     """
     count = max(2, node.table.near_count)
-    return tuple(peer for side in Side for peer in node.table.near(side, count) if peer.key != asker.key)
+    near = (peer for side in Side for peer in node.table.near(side, count))
+    return tuple(peer for peer in near if peer.key != asker.key and peer.key in node.heard)

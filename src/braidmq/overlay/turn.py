@@ -97,9 +97,9 @@ class VirtualNode:
     """The state of one (topic, kind) at this broker."""
 
     __slots__ = (
-        "asks_about_end", "branching", "confirmed", "deferred", "idle_since_s", "kind", "lost", "payloads",
-        "peer", "presence_at_s", "presence_seq", "present", "published", "range", "status", "table", "topic",
-        "waits_for", "walk_pause_s", "was_end_checked",
+        "asks_about_end", "branching", "confirmed", "deferred", "heard", "idle_since_s", "kind", "lost",
+        "payloads", "peer", "presence_at_s", "presence_seq", "present", "published", "range", "status",
+        "table", "topic", "waits_for", "walk_pause_s", "was_end_checked",
     )  # fmt: skip
 
     def __init__(self, peer: Peer, settings: OverlaySettings, now: float) -> None:
@@ -117,6 +117,7 @@ class VirtualNode:
         self.asks_about_end = False  # a contact is asked whether this is really an end of the list
         self.was_end_checked = False
         self.waits_for = b""  # key of a left neighbour that isn't ready yet
+        self.heard: set[bytes] = set()  # entries that have spoken for themselves
         self.lost: dict[bytes, Lost] = {}
         self.branching: set[bytes] = set()  # children that passed on what they got last
         self.walk_pause_s = settings.settle_s
@@ -211,8 +212,11 @@ class Turn:
         if key == node.peer.key:
             return
         table = node.table
-        if node.lost and is_direct:
+        if is_direct:
             node.lost.pop(key, None)
+            node.heard.add(key)
+            if len(node.heard) > 4 * table.entries_max:
+                node.heard.intersection_update(table.keys)
         if table.add(peer) and node.status is Status.LINKED and _is_nearest(table, key):
             self.link(node, peer)
 
@@ -249,6 +253,7 @@ class Turn:
             before = [node.table.neighbour(side) for side in Side]
             node.table.remove(peer.key)
             node.branching.discard(peer.key)
+            node.heard.discard(peer.key)
             if was_near and not is_certain:
                 node.lost[peer.key] = Lost(entry, self.now, settings.wait_s, self.now)
             if node.status is Status.LINKED:
