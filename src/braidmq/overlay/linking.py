@@ -195,8 +195,7 @@ def leave(turn: Turn, node: VirtualNode) -> None:
         if neighbour is not None:
             other_side = Side.LEFT if side is Side.RIGHT else Side.RIGHT
             token = turn.new_token()
-            near = tuple(peer for peer in node.table.near(other_side) if peer.key in node.heard)
-            farewell = Leave(node.peer, token, near)
+            farewell = Leave(node.peer, token, tuple(node.table.near(other_side)))
             turn.request(node, neighbour, farewell, token, None)
     if node.table.shape is Shape.SKIP_GRAPH:
         for peer in node.table:
@@ -221,10 +220,6 @@ def on_gone(turn: Turn, message: Gone) -> None:
 
 
 def _near(node: VirtualNode, asker: Peer) -> tuple[Peer, ...]:
-    """Who is near on both sides, besides the asker, and has spoken to us itself.
-
-    What is told on hearsay and passed on as hearsay keeps the dead alive among those who tell each other.
-    """
+    """Who is near on both sides, at least one of them besides the asker."""
     count = max(2, node.table.near_count)
-    near = (peer for side in Side for peer in node.table.near(side, count))
-    return tuple(peer for peer in near if peer.key != asker.key and peer.key in node.heard)
+    return tuple(peer for side in Side for peer in node.table.near(side, count) if peer.key != asker.key)

@@ -32,7 +32,8 @@ class OverlaySettings:
     walk_max_s: float = 60.0  # longest pause between random walks of a table that isn't full
     keep_improving: int = 4  # budget of the periodic exploration of a full table
     order_hold_s: float = 0.05  # how long a message waits for an earlier one of its publisher; 0: not at all
-    tombstone_s: float = 60.0  # who failed is not believed to live on hearsay for so long
+    tombstone_s: float = 600.0  # who failed is not believed to live on hearsay for so long
+    tombstones_max: int = 10_000  # the oldest is forgotten first
     remember_s: float = 600.0  # failed neighbours are looked for so long, in case the network was at fault
     publisher_idle_s: float = 600.0  # a publisher that is silent for so long leaves
     waiting_max: int = 1000  # publications that wait for a publisher to join

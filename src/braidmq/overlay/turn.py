@@ -97,7 +97,7 @@ class VirtualNode:
     """The state of one (topic, kind) at this broker."""
 
     __slots__ = (
-        "asks_about_end", "branching", "confirmed", "deferred", "heard", "idle_since_s", "kind", "lost",
+        "asks_about_end", "branching", "confirmed", "deferred", "idle_since_s", "kind", "lost",
         "payloads", "peer", "presence_at_s", "presence_seq", "present", "published", "range", "status",
         "table", "topic", "waits_for", "walk_pause_s", "was_end_checked",
     )  # fmt: skip
@@ -117,7 +117,6 @@ class VirtualNode:
         self.asks_about_end = False  # a contact is asked whether this is really an end of the list
         self.was_end_checked = False
         self.waits_for = b""  # key of a left neighbour that isn't ready yet
-        self.heard: set[bytes] = set()  # entries that have spoken for themselves
         self.lost: dict[bytes, Lost] = {}
         self.branching: set[bytes] = set()  # children that passed on what they got last
         self.walk_pause_s = settings.settle_s
@@ -214,9 +213,6 @@ class Turn:
         table = node.table
         if is_direct:
             node.lost.pop(key, None)
-            node.heard.add(key)
-            if len(node.heard) > 4 * table.entries_max:
-                node.heard.intersection_update(table.keys)
         if table.add(peer) and node.status is Status.LINKED and _is_nearest(table, key):
             self.link(node, peer)
 
@@ -245,6 +241,8 @@ class Turn:
         known = self.shared.tombstones.get(peer.key)
         boot = peer.boot if known is None else max(peer.boot, known[0])
         self.shared.tombstones[peer.key] = (boot, self.now + settings.tombstone_s)
+        if len(self.shared.tombstones) > settings.tombstones_max:
+            del self.shared.tombstones[next(iter(self.shared.tombstones))]
         for node in self.shared.nodes.values():
             entry = node.table.get(peer.key)
             if entry is None or entry.boot > peer.boot:
@@ -253,7 +251,6 @@ class Turn:
             before = [node.table.neighbour(side) for side in Side]
             node.table.remove(peer.key)
             node.branching.discard(peer.key)
-            node.heard.discard(peer.key)
             if was_near and not is_certain:
                 node.lost[peer.key] = Lost(entry, self.now, settings.wait_s, self.now)
             if node.status is Status.LINKED:
