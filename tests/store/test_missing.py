@@ -151,3 +151,17 @@ def test_missing_pages_are_named_with_whom_they_wait_for(tmp_path: Path) -> None
     keeper = Keeper(tmp_path, salvage=True)
     assert (keeper.state.sessions["s"].pages, "3 messages" in keeper.told[-1]) == ([], True)
     keeper.close()
+
+
+def test_a_missing_file_of_many_pages_is_told_once_with_all_that_was_in_it(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    for client_id in ("a", "b", "c"):
+        keeper.keep([(records.SESSION, client_id, None, 60.0)])
+        keeper.keep([(records.PAGED, client_id, at, at, 700, 1, 100 * at, 100, 10) for at in range(1, 5)])
+    keeper.close()
+    said = "page-0000000001.braid: 120 messages that wait for a and 2 others are"
+    with pytest.raises(StoreError, match=f"{said} missing"):
+        Keeper(tmp_path)
+    keeper = Keeper(tmp_path, salvage=True)
+    assert [told for told in keeper.told if "page-" in told] == [f"{tmp_path}/{said} lost"]
+    keeper.close()

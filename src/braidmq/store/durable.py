@@ -107,7 +107,7 @@ class DurableStore:
         )
         try:
             state = loader.load()
-            lost = list(self._pages.adopt(state, salvage=self._salvage))
+            lost = self._pages.adopt(state, salvage=self._salvage)
         except BaseException:
             self._directory.close()
             raise

@@ -16,7 +16,7 @@ is.
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from braidmq.store.disk import sync_directory, write_all
 from braidmq.store.encoding import Encoder
 from braidmq.store.log import UNSALTED
 from braidmq.store.records import Record
-from braidmq.store.state import Page, SavedSession, State
+from braidmq.store.state import Page, State
 
 NAME: Final = re.compile(r"page-(\d{10})\.braid")
 FILE_BYTES: Final = 16 * 1024 * 1024
@@ -46,6 +46,12 @@ def numbers_in(directory: Path) -> list[int]:
     """The numbers of the page files that are there, in order."""
     found = (NAME.fullmatch(path.name) for path in directory.iterdir())
     return sorted(int(match[1]) for match in found if match)
+
+
+def _told(lost: Counter[str]) -> str:
+    """How much of whom."""
+    others = f" and {len(lost) - 1} others" if len(lost) > 1 else ""
+    return f"{lost.total()} messages that wait for {next(iter(lost))}{others} are"
 
 
 class PageFiles:
@@ -89,36 +95,41 @@ class PageFiles:
 
     # ---- at the start --------------------------------------------------------------------------------
 
-    def adopt(self, state: State, *, salvage: bool) -> Iterator[str]:
+    def adopt(self, state: State, *, salvage: bool) -> list[str]:
         """Take over the pages that a state speaks of, and remove files that it doesn't.
 
-        Yields what an operator should know; pages that are lost are taken out of the state if `salvage`.
+        Returns what an operator should know; pages that are lost are taken out of the state if `salvage`.
         """
-        sizes = self._file_bytes = {
+        self._file_bytes = {
             number: path_of(self._directory, number).stat().st_size for number in numbers_in(self._directory)
         }
+        lost: dict[int, Counter[str]] = {}  # by file: messages of each client
         for client_id, session in state.sessions.items():
-            yield from self._adopt_session(client_id, session, sizes, salvage)
-        for number in sizes.keys() - self._needed_bytes.keys():
+            if session.pages:
+                session.pages = self._adopt_pages(client_id, session.pages, lost, checks=salvage)
+        problems = [f"{path_of(self._directory, number)}: {_told(lost[number])}" for number in sorted(lost)]
+        if problems and not salvage:
+            cure = "Put the file back, or start once with --salvage to go on without them"
+            raise StoreError(f"{problems[0]} missing. {cure}")
+        for number in self._file_bytes.keys() - self._needed_bytes.keys():
             path_of(self._directory, number).unlink()
-            del sizes[number]
+            del self._file_bytes[number]
+        return [f"{problem} lost" for problem in problems]
 
-    def _adopt_session(
-        self, client_id: str, session: SavedSession, sizes: dict[int, int], salvage: bool
-    ) -> Iterator[str]:
-        for page in list(session.pages):
+    def _adopt_pages(
+        self, owner: str, pages: list[Page], lost: dict[int, Counter[str]], *, checks: bool
+    ) -> list[Page]:
+        """Those that are there; `checks` reads them, too."""
+        kept = []
+        for page in pages:
             _, _, _, number, offset, size, count = page
-            is_there = sizes.get(number, 0) >= offset + size
-            if is_there and not (salvage and self._payload(page) is None):
+            is_there = self._file_bytes.get(number, 0) >= offset + size
+            if is_there and not (checks and self._payload(page) is None):
                 self._needed_bytes[number] += size
-                continue
-            problem = f"{path_of(self._directory, number)}: {count} messages that wait for {client_id} are "
-            if not salvage:
-                raise StoreError(
-                    f"{problem}missing. Put the file back, or start once with --salvage to go on without them"
-                )
-            session.pages.remove(page)
-            yield f"{problem}lost"
+                kept.append(page)
+            else:
+                lost.setdefault(number, Counter())[owner] += count
+        return kept
 
     def _payload(self, page: Page) -> memoryview | None:
         _, _, _, number, offset, size, _ = page
