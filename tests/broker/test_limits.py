@@ -2,6 +2,7 @@
 
 import pytest
 
+from braidmq.access.rules import parse_rules
 from braidmq.access.verdicts import Admitted, Claim
 from braidmq.broker.access import BuiltInGate
 from braidmq.wire import (
@@ -225,3 +226,13 @@ def test_the_receive_maximum_counts_what_came_by_this_connection() -> None:
     _, goodbye = client.read()
     assert isinstance(goodbye, Disconnect)
     assert goodbye.reason == ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
+
+
+def test_long_topics_leave_no_large_table_of_rights() -> None:
+    rules = parse_rules('[[rule]]\nallow = ["write"]\ntopic = "#"\n', "f")
+    world = World(gate=BuiltInGate(rules=rules), topic_bytes_max=60_000)
+    client = world.connect("c")
+    client.send(*(Publish(f"{number}{'x' * 50_000}", b"") for number in range(20)))
+    rights = client.connection.rights
+    assert rights is not None
+    assert sum(map(len, rights)) < 350_000

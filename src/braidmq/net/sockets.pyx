@@ -94,7 +94,10 @@ cdef class Poller:
         count = epoll_wait(self.descriptor, _events, EVENTS_MAX, 0)
         for index in range(count):
             link = <SocketLink>_events[index].data.ptr
-            link.happened(_events[index].events)
+            try:
+                link.happened(_events[index].events)
+            except Exception as error:
+                link.failed(error)
         self.turn.finish()
         self.gathering.ended(began_s, monotonic_s(), self.turn.hub.counters.packets_received())
 

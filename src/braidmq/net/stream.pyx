@@ -68,7 +68,10 @@ cdef class Turn:
         self.hub.dirty.clear()
         for connection in dirty:
             connection.is_dirty = False
-            (<Link?>connection.shell).flush()
+            try:
+                (<Link?>connection.shell).flush()
+            except Exception as error:
+                connection.shell.failed(error)
         if self.hub.dirty:  # room was made, and used: the next turn writes it, after the others' input
             self.begun()
         if self.broker.timers.next_at_s != self.wake_up_at_s:
@@ -125,6 +128,11 @@ cdef class Link(DirectWriter):
     def give_up(self):
         """Close now, whatever is left to be read."""
         raise NotImplementedError
+
+    def failed(self, error):
+        """What nobody has foreseen: this connection ends, and the others go on."""
+        self.turn.loop.call_exception_handler({"message": "a connection has failed", "exception": error})
+        self.turn.loop.call_soon(self.give_up)
 
     def defer(self, action):
         self.turn.loop.call_soon(self._deferred, action)

@@ -1,12 +1,15 @@
-"""Connections that are over, and whose clients do not read the rest: their sockets are in nobody's way."""
+"""Plain sockets that are of no use any more: they are in nobody's way."""
 
 import asyncio
 import socket
 
+from braidmq.access.rules import Rules
+from braidmq.broker.access import BuiltInGate
 from braidmq.net.sockets import Poller, SocketLink
 from braidmq.net.stream import Turn
 from braidmq.wire import V5, Connect, Publish, Subscribe, Subscription, encode
 from tests.broker.world import World
+from tests.support.raw import TIMEOUT_S
 
 NONSENSE = b"\xf0\x00"
 
@@ -19,7 +22,38 @@ def dial(poller: Poller) -> socket.socket:
     return ours
 
 
-async def test_they_give_way_to_who_needs_a_socket() -> None:
+class FaultyGate(BuiltInGate):
+    """An error of the broker's own."""
+
+    def may_subscribe(self, user: str | None, client_id: str, filter: str) -> bool:
+        raise RuntimeError("not foreseen")
+
+
+async def test_an_error_ends_one_connection_alone() -> None:
+    loop, told = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    broker = World(gate=FaultyGate(rules=Rules([]))).broker
+    turn = Turn(broker, loop)
+    poller = Poller(turn, 0.0)
+    unlucky, other = dial(poller), dial(poller)
+    try:
+        await loop.sock_sendall(
+            unlucky, encode(Connect("unlucky"), V5) + encode(Subscribe(1, (Subscription("t"),)), V5)
+        )
+        await loop.sock_sendall(other, encode(Connect("other"), V5))
+        assert (await loop.sock_recv(other, 1))[0] >> 4 == 2
+        while await asyncio.wait_for(loop.sock_recv(unlucky, 100), TIMEOUT_S):
+            pass
+        assert told == ["not foreseen"]
+        assert len(broker.connections) == 1
+    finally:
+        unlucky.close()
+        other.close()
+        poller.close()
+        turn.stop()
+
+
+async def test_lingerers_give_way_to_who_needs_a_socket() -> None:
     loop, broker = asyncio.get_running_loop(), World().broker
     turn = Turn(broker, loop)
     poller = Poller(turn, 0.0)
