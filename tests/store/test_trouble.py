@@ -13,6 +13,7 @@ from braidmq.errors import StoreError
 from braidmq.messages.message import Message
 from braidmq.store import records
 from braidmq.store.log import numbers_in, path_of
+from braidmq.store.manifest import Manifest, Newest
 from braidmq.store.records import Record
 from tests.store.keeper import Keeper
 
@@ -221,6 +222,24 @@ def test_a_turn_is_reported_after_its_bytes_are_where_they_are_promised_to_be(
     monkeypatch.setattr(keeper.store, "_post", lambda action: (order.append("reported"), report(action)))
     keeper.keep(retain(b"t", b"1"))
     assert order == ["written", *["synced"] * syncs, "reported"]
+    keeper.close()
+
+
+def test_a_new_log_has_its_name_on_the_disk_before_the_manifest_speaks_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    write = Manifest.write
+
+    def write_manifest(manifest: Manifest, newest: Newest, *, syncs: bool) -> None:
+        order.append("manifest")
+        write(manifest, newest, syncs=syncs)
+
+    monkeypatch.setattr(Manifest, "write", write_manifest)
+    monkeypatch.setattr("braidmq.store.writer.sync_directory", lambda directory: order.append("directory"))
+    keeper = Keeper(tmp_path, durability="fsync")
+    keeper.keep(retain(b"t", b"0"))
+    assert order == ["directory", "manifest", "directory"]
     keeper.close()
 
 

@@ -198,10 +198,11 @@ class LogWriter:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             write_all(descriptor, header(number, oldest, salt, self._ending()), 0)
-            if self._syncs:
+            if self._syncs:  # before the manifest speaks of it, else power loss leaves one that is missing
                 os.fdatasync(descriptor)
+                sync_directory(self._directory)
             self._manifest.write(Newest(number, salt, None), syncs=self._syncs)
-            if self._syncs:
+            if self._syncs:  # the manifest may be new, too
                 sync_directory(self._directory)
         except OSError:
             os.close(descriptor)
