@@ -295,6 +295,11 @@ def test_plug_ins_are_named_in_tables_of_a_file(tmp_path: Path) -> None:
             '[[listener]]\nport = 1\n[[listener]]\nport = 2\ncertificate = "c.pem"\n',
             r"c.toml:3: \[\[listener\]\] 127.0.0.1:2: certificate and key belong together",
         ),
+        (
+            "[[listener]]\nport = 7\n[[listener]]\nport = 7\n",
+            r"c.toml:\d: \[\[listener\]\] 127.0.0.1:7: there are two of them",
+        ),
+        ("[[listener]]\nport = 7\n[admin]\nport = 7\n", r"c.toml:4: \[admin\] port \(7\) is that of"),
         ('[store]\ndata_dir = "d"\nin_memory = true\n', r"c.toml:3: \[store\] in_memory and data_dir"),
     ],
 )

@@ -29,9 +29,21 @@ def refuse_contradictions(config: Config) -> None:
         raise ConfigError(f"[admin] host ({admin.host}) lets other machines in: a token is needed for that")
     for listener in config.listeners:
         _refuse_doubtful_listener(listener, auth)
+    _refuse_same_place(config)
     auth.credentials()
     if auth.http_url is not None:
         _refuse_doubtful_url(auth.http_url)
+
+
+def _refuse_same_place(config: Config) -> None:
+    """Two listeners can't be at the same place, unless the system chooses their ports."""
+    taken: set[tuple[str, int]] = set()
+    for place in ((listener.host, listener.port) for listener in config.listeners if listener.port):
+        if place in taken:
+            raise ConfigError(f"[[listener]] {place[0]}:{place[1]}: there are two of them; leave one out")
+        taken.add(place)
+    if config.admin.port and (config.admin.host, config.admin.port) in taken:
+        raise ConfigError(f"[admin] port ({config.admin.port}) is that of a listener; choose another")
 
 
 def _refuse_doubtful_url(url: str) -> None:
