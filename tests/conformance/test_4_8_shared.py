@@ -42,14 +42,6 @@ def test_each_message_goes_to_one_member(connect: Connector, name: str) -> None:
     assert sorted(received) == sorted(b"%d" % number for number in range(12))
 
 
-@pytest.mark.braidmq_only
-def test_members_take_turns(connect: Connector, name: str) -> None:
-    members, publisher = group_of(connect, name, 3), connect()
-    for number in range(12):
-        publisher.publish(f"{name}/t", b"%d" % number, qos=1)
-    assert [len(payloads(member)) for member in members] == [4, 4, 4]
-
-
 @pytest.mark.mqtt("MQTT-4.8.2-1")
 def test_groups_and_plain_subscriptions_each_get_a_copy(connect: Connector, name: str) -> None:
     clients = [connect() for _ in range(3)]
