@@ -13,6 +13,7 @@ from braidmq.config import SETTINGS, flag_of
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "deploy").glob("*"))]
 MISSING = {"--psk", "--proxy", "--unix"}  # README.md says so
+OF_SPARK = {"--py-files"}  # of spark-submit
 CALL = re.compile(r"\bbraidmq ([a-z][a-z-]*)(?: ([a-z]+))?([^`|\n]*)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 ALONE = re.compile(r"`(--[a-z][a-z0-9-]+)")
@@ -57,4 +58,4 @@ def unknown(line: str, flags: dict[tuple[str, ...], set[str]]) -> Iterator[str]:
         expected = flags.get((command, inner)) or flags.get((command,))
         if expected is not None:
             yield from set(FLAG.findall(rest)) - expected
-    yield from set(ALONE.findall(line)) - set[str]().union(*flags.values()) - MISSING
+    yield from set(ALONE.findall(line)) - set[str]().union(*flags.values()) - MISSING - OF_SPARK

@@ -23,7 +23,7 @@ class Office:
 
     def __init__(self, **limits: int) -> None:
         self.broker = SimpleNamespace(
-            limits=Limits(**limits), hub=SimpleNamespace(now=0.0), refused_logins=0
+            limits=Limits(**limits), turn=lambda now: None, refused_logins=0
         )
         turn: Any = SimpleNamespace(broker=self.broker, begun=lambda: None)
         self.aside = Aside(turn, asyncio.get_running_loop())
