@@ -312,6 +312,8 @@ cdef class Lane(Outlet):
         topic_bytes = uint16(body)
         if 2 + topic_bytes + self.is_v5 > body_bytes or (self.is_v5 and body[2 + topic_bytes] != 0):
             return False
+        if self.run.count and frame != self.run.end:    # another packet came between
+            self.end_run()
         if self.run.count == 0 or topic_bytes != self.run_topic_bytes or memcmp(
             body + 2, self.run_topic, topic_bytes
         ) != 0:
@@ -319,17 +321,14 @@ cdef class Lane(Outlet):
                 return False
             topic = PyBytes_FromStringAndSize(<char*>body + 2, topic_bytes)
             found = <void*>PyDict_GetItem(self.router.routes, topic)
+            if self.run.count and found != <void*>self.run_fanout:
+                self.end_run()    # by which groups may end, and with them the routes that were found
+                found = <void*>PyDict_GetItem(self.router.routes, topic)
             if found == NULL:  # not yet known to be a valid topic
                 return False
             if self.rights is not None and self.rights.get(topic) is not True:
                 return False
-            if self.run.count and (found != <void*>self.run_fanout or frame != self.run.end):
-                self.end_run()
             self.run_fanout = <Fanout>found
-        elif frame != self.run.end:
-            fanout = self.run_fanout
-            self.end_run()
-            self.run_fanout = fanout
         if self.run.count == 0:
             self.run.start = frame
         self.run.end = frame + frame_bytes

@@ -85,3 +85,19 @@ def test_who_has_room_by_the_packet_before_is_a_member_all_the_same() -> None:
     guest.vanish()
     _, given_back = here.resume("away", properties=lasting)
     assert [packet.payload for packet in given_back if isinstance(packet, Publish)] == [b"job"]
+
+
+def test_a_group_that_ends_while_a_run_is_forwarded_takes_no_route_along() -> None:
+    """What was found for the next message must not be what has gone meanwhile."""
+    here = World()
+    reader, member, publisher = here.connect("reader"), here.connect("member"), here.connect("publisher")
+    reader.subscribe("$share/crew/a", "b", qos=0)
+    member.subscribe("$share/leaving/x/#", qos=1)
+    publisher.send(Publish("x/1", b"", 1, packet_id=1))
+    last = delivery_to(member)
+    member.send(Unsubscribe(2, ("$share/leaving/x/#",)))
+    member.send(Publish("a", b"1"), Publish("b", b"2"))  # the routes are known
+    for _ in range(3):
+        member.send(Puback(last), *(Publish(topic, topic.encode()) for topic in "abab"))
+    here.check()
+    assert reader.payloads() == [b"1", b"2", *[b"a", b"b", b"a", b"b"] * 3]
