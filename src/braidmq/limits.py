@@ -218,8 +218,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )] = 64 * MIB
     route_cache_max: Annotated[int, _bound(
         1, None,
-        "How many topics keep their list of subscribers ready. Beyond it a topic is matched again; it costs "
-        "time, never a message.",
+        "How many topics keep their list of subscribers ready; fewer if they have more than 256 bytes on "
+        "average. Beyond it a topic is matched again; it costs time, never a message.",
     )] = 65_536
 
     # How long input may be left to gather.

@@ -181,3 +181,10 @@ def test_listener_hears_of_the_first_and_the_last_plain_subscription() -> None:
     assert interest.told == [("appeared", b"before"), ("appeared", b"a/#")]
     two.vanish()  # ends its session
     assert interest.told[2:] == [("vanished", b"a/#")]
+
+
+def test_long_topics_leave_no_large_cache() -> None:
+    world = World(route_cache_max=100)
+    client = world.connect("c")
+    client.send(*(Publish(f"{number}{'x' * 4_000}", b"") for number in range(90)))
+    assert sum(map(len, world.broker.router.routes)) < 100 * 256 + 5_000

@@ -31,10 +31,11 @@ cdef class Fanout:
 cdef class Router:
     cdef readonly Hub hub
     cdef readonly FilterTrie trie            # filter -> FilterEntry
-    cdef dict routes                         # topic -> Fanout
+    cdef readonly dict routes                   # topic -> Fanout
     cdef readonly object fanouts             # revisions of the matching entries -> Fanout, while a route has it
     cdef object may_read                     # (session, topic) -> bool; None when everybody may read everything
     cdef Py_ssize_t cache_max
+    cdef Py_ssize_t cached_bytes    # of the topics in `routes`, or more
     cdef long long last_revision
     cdef readonly object shared_groups       # a GroupRegistry
     cdef object listener                     # is told of filters that appear and vanish; None: nobody is

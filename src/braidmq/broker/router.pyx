@@ -22,6 +22,7 @@ from braidmq.wire.scan cimport SUBSCRIPTION_IDENTIFIER, write_varint
 
 cdef enum:
     MOST_QOS = 2
+    CACHED_TOPIC_BYTES = 256    # of one topic, if all that may be are cached
 
 
 cdef bytes identifier_property(int identifier):
@@ -159,8 +160,7 @@ cdef class Router:
         self.last_revision += 1
         entry.revision = self.last_revision
         if b"+" in entry.filter or b"#" in entry.filter:
-            self.routes.clear()
-            self.fanouts.clear()
+            self._forget_routes()
         else:
             self.routes.pop(entry.filter, None)
 
@@ -168,8 +168,12 @@ cdef class Router:
         """Ask `may_read(session, topic)` before a session gets a topic's messages; None: nobody is asked."""
         self.may_read = may_read
         self.shared_groups.restrict(may_read)
+        self._forget_routes()
+
+    def _forget_routes(self):
         self.routes.clear()
         self.fanouts.clear()
+        self.cached_bytes = 0
 
     # ---- routes --------------------------------------------------------------------------------------
 
@@ -178,9 +182,9 @@ cdef class Router:
         cdef Fanout fanout = self.routes.get(topic)
         if fanout is None:
             fanout = self._search(topic)
-            if len(self.routes) >= self.cache_max:
-                self.routes.clear()
-                self.fanouts.clear()
+            if len(self.routes) >= self.cache_max or self.cached_bytes >= self.cache_max * CACHED_TOPIC_BYTES:
+                self._forget_routes()
+            self.cached_bytes += len(topic)
             self.routes[topic] = fanout
         return fanout
 
