@@ -30,6 +30,7 @@ cdef class Hub:
     cdef Py_ssize_t topic_bytes_max
     cdef int topic_levels_max
     cdef int receive_maximum
+    cdef int topic_alias_max
     cdef Py_ssize_t output_bytes_max
     cdef Py_ssize_t waiting_bytes_max
     cdef double patience_s

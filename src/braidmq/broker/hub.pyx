@@ -31,6 +31,7 @@ cdef class Hub:
         self.topic_bytes_max = limits.topic_bytes_max
         self.topic_levels_max = limits.topic_levels_max
         self.receive_maximum = limits.receive_maximum
+        self.topic_alias_max = limits.topic_alias_max
         self.output_bytes_max = limits.output_bytes_max
         self.waiting_bytes_max = limits.waiting_bytes_max
         self.patience_s = limits.slow_subscriber_patience_ms / 1000

@@ -21,7 +21,7 @@ from braidmq.broker.incoming cimport Incoming, passed_on, read_publish, uint16
 from braidmq.messages.message cimport Message, new_message
 from braidmq.broker.outlet cimport Outlet
 from braidmq.broker.publishing cimport Publishing
-from braidmq.broker.receiver cimport Frames, Outcome, Run, Target
+from braidmq.broker.receiver cimport Frames, Outcome, Run, Target, new_outcome
 from braidmq.broker.router cimport Fanout
 from braidmq.wire.buffer cimport ByteBuffer
 from braidmq.wire.scan cimport PublishScan, check_publish_properties, has_wildcard, read_varint, utf8_valid
@@ -69,6 +69,10 @@ cdef double WORK_S_MIN = 0.0002
 cdef unsigned char _scratch[SCRATCH_BYTES]
 cdef object _scratch_view = PyMemoryView_FromMemory(<char*>_scratch, SCRATCH_BYTES, PyBUF_WRITE)
 cdef object _wide_scratch_view = _scratch_view[:WIDE_SCRATCH_BYTES]
+
+# A run and what becomes of it, likewise: nobody keeps them beyond the call.
+cdef Run _run = Run.__new__(Run)
+cdef Outcome _run_outcome = new_outcome()
 
 
 cdef class Lane(Outlet):
@@ -342,19 +346,19 @@ cdef class Lane(Outlet):
     cdef int end_run(self) except -1:
         """Forward the frames of the run, if there is one."""
         cdef Target target
-        cdef Run run
-        cdef Outcome outcome
+        cdef Run run = _run
+        cdef Outcome outcome = _run_outcome
         if self.run.count == 0:
             return 0
         self.hub.counters.publishes_received += self.run.count
         self.hub.counters.publish_bytes_received += self.run.end - self.run.start
         self.feeds_many = len(self.run_fanout.targets) > WIDE_FANOUT
         self.work_left -= 1 + <int>len(self.run_fanout.targets)
-        run = Run.__new__(Run)
         run.frames = self.run
         run.is_v5 = self.is_v5
         run.publisher = self.session.client_id
-        outcome = Outcome.__new__(Outcome)
+        run.translated = None
+        outcome.congested = None
         for target in self.run_fanout.targets:
             target = target.towards(run.publisher)
             if target is not None:
@@ -463,7 +467,7 @@ cdef class Lane(Outlet):
     cdef bytes resolve_topic(self, Incoming* incoming, unsigned int alias, bint* is_accepted):
         """The topic of a PUBLISH; one that isn't accepted is kept as an empty one under its alias."""
         cdef bytes topic
-        if alias > <unsigned int>self.hub.limits.topic_alias_max:
+        if alias > <unsigned int>self.hub.topic_alias_max:
             raise ProtocolError(TOPIC_ALIAS_INVALID, f"topic alias {alias}")  # [MQTT-3.3.2-9]
         if incoming.topic_bytes == 0:
             topic = self.inbound_aliases.get(alias) if alias and self.inbound_aliases is not None else None

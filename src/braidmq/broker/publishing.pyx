@@ -6,7 +6,7 @@ differs is whether somebody can be told that it is refused: where nobody can, as
 
 from braidmq.broker.counters cimport DROP_RETAINED_FULL, DROP_STORE_FAILING
 from braidmq.broker.hub cimport Hub
-from braidmq.broker.receiver cimport Outcome
+from braidmq.broker.receiver cimport Outcome, new_outcome
 from braidmq.broker.router cimport Router
 from braidmq.messages.message cimport Message
 
@@ -60,7 +60,7 @@ cdef class Publishing:
 
 cdef Outcome refusal(int reason):
     """Nobody gets the message, for that reason."""
-    cdef Outcome outcome = Outcome.__new__(Outcome)
+    cdef Outcome outcome = new_outcome()
     outcome.is_refused = True
     outcome.reason = reason
     return outcome

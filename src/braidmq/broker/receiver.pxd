@@ -30,6 +30,9 @@ cdef class Outcome:
     cdef readonly Outlet congested           # an output that is over its limit now; None: there is none
 
 
+cdef Outcome new_outcome()
+
+
 cdef class Receiver
 
 

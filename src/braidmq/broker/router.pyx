@@ -15,7 +15,7 @@ from braidmq.broker.sharing.receiver cimport GroupReceiver
 from braidmq.broker.counters cimport DROP_QUEUE_FULL
 from braidmq.broker.hub cimport Hub
 from braidmq.messages.message cimport Message
-from braidmq.broker.receiver cimport Outcome, Target
+from braidmq.broker.receiver cimport Outcome, Target, new_outcome
 from braidmq.broker.session cimport Session
 from braidmq.topics.trie cimport FilterTrie
 from braidmq.wire.scan cimport SUBSCRIPTION_IDENTIFIER, write_varint
@@ -221,7 +221,7 @@ cdef class Router:
     cdef Outcome route(self, Message message):
         """Deliver to everybody. QoS 2 goes to all or, if one would have it refused, to none."""
         cdef Fanout fanout = self.find(message.topic)
-        cdef Outcome outcome = Outcome.__new__(Outcome)
+        cdef Outcome outcome = new_outcome()
         if message.qos == 2 and not self.can_keep(fanout, message):
             self.hub.drop_message(DROP_QUEUE_FULL, message, None)
             outcome.is_matched = outcome.is_refused = True
