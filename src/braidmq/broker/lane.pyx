@@ -310,7 +310,8 @@ cdef class Lane(Outlet):
         cdef Py_ssize_t topic_bytes
         cdef bytes topic
         cdef void* found
-        cdef Fanout fanout
+        cdef object held    # what was found, so that it stays
+        cdef long long revision
         if body_bytes < 3:
             return False
         topic_bytes = uint16(body)
@@ -326,8 +327,12 @@ cdef class Lane(Outlet):
             topic = PyBytes_FromStringAndSize(<char*>body + 2, topic_bytes)
             found = <void*>PyDict_GetItem(self.router.routes, topic)
             if self.run.count and found != <void*>self.run_fanout:
-                self.end_run()    # by which groups may end, and with them the routes that were found
-                found = <void*>PyDict_GetItem(self.router.routes, topic)
+                # What the run brings about may end a group, and with it the route that was found.
+                held = <object>found if found != NULL else None
+                revision = self.router.last_revision
+                self.end_run()
+                if held is None or self.router.last_revision != revision:
+                    found = <void*>PyDict_GetItem(self.router.routes, topic)
             if found == NULL:  # not yet known to be a valid topic
                 return False
             if self.rights is not None and self.rights.get(topic) is not True:

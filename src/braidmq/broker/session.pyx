@@ -146,7 +146,8 @@ cdef class Session(Receiver):
         if (len(target.identifiers) or outlet.alias_max
                 or frames.largest_bytes + 2 > outlet.client_packet_bytes_max):
             return self.forward_singly(run, target, outcome)
-        frames = run.in_version(outlet.is_v5)
+        if outlet.is_v5 != run.is_v5:
+            frames = run.in_version(outlet.is_v5)
         if outlet.forward(frames.start, frames.end - frames.start, frames.count) == TAKEN_FULL:
             outcome.congested = outlet
         return 0
