@@ -9,7 +9,7 @@ from braidmq.store import MemoryStore
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
 from braidmq.store.pages import PageFiles
-from braidmq.store.records import PAGED, QUEUED, Record
+from braidmq.store.records import GROUP_PAGED, GROUP_QUEUED, PAGED, QUEUED, Record
 from braidmq.store.state import State
 
 WALL_OFFSET_S = 1_700_000_000.0
@@ -70,6 +70,8 @@ def unfolded(store: PagingStore, part: list[Record]) -> list[Record]:
     for record in part:
         if record[0] == PAGED:
             found += page_of(store, *record[5:8])
+        elif record[0] == GROUP_PAGED:
+            found += [kept for kept in page_of(store, *record[6:9]) if kept[4].qos]
         else:
             found.append(record)
     return found
@@ -80,5 +82,5 @@ def page_of(store: PagingStore, file: int, offset: int, size: int) -> list[Recor
     store.pages.fetch(file, offset, size, got.append)  # type: ignore[attr-defined]
     store._posted.pop()()
     assert got[0] is not None
-    assert all(record[0] == QUEUED for record in got[0])
+    assert all(record[0] in (QUEUED, GROUP_QUEUED) for record in got[0])
     return got[0]

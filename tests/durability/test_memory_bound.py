@@ -129,3 +129,42 @@ def test_queued_messages_live_on_disk(tmp_path: Path) -> None:
         assert resident_bytes(node.broker.process.pid) - before_bytes < GROWTH_BYTES_MAX
     finally:
         node.kill()
+
+
+GROUP_MESSAGES = 40_000
+GROUP_GROWTH_BYTES_MAX = 30_000_000  # of the 55,000,000 that wait
+
+
+def publish_to_group(port: int) -> None:
+    head_bytes = len(frame_of(0, 0, 1)) - PAYLOAD_BYTES
+    with dial(port, "publisher", Properties(session_expiry_s=0)) as sock:
+        assert packet_from(sock)[0] == 0x20
+        heads = [frame_of(0, 0, packet_id)[:head_bytes] for packet_id in range(1, WINDOW + 1)]
+        pad = bytes(PAYLOAD_BYTES - 8)
+        for begin in range(0, GROUP_MESSAGES, WINDOW):
+            sock.sendall(b"".join(head + b"%08d" % (begin + place) + pad for place, head in enumerate(heads)))
+            answers = receive(sock, PUBACK_BYTES * WINDOW)
+            assert set(answers[::PUBACK_BYTES]) == {0x40}
+            assert set(answers[1::PUBACK_BYTES]) == {2}, "refused"
+
+
+@pytest.mark.timeout(120)
+def test_what_waits_in_a_group_lives_on_disk(tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text(f"[store]\nqueue_memory_bytes_max = {BOUND_BYTES // 4}\n")
+    node = Node(tmp_path / "data", "--config", str(config), "--limit", f"receive_maximum={WINDOW}",
+                "--limit", f"inflight_max={WINDOW}")
+    try:
+        with dial(node.port, "s0", LASTING) as sock:
+            assert packet_from(sock)[0] == 0x20
+            sock.sendall(encode(Subscribe(1, (Subscription("$share/crew/t/0", 1),)), V5))
+            assert packet_from(sock)[-1] == 1
+        before_bytes = resident_bytes(node.broker.process.pid)
+        publish_to_group(node.port)
+        assert resident_bytes(node.broker.process.pid) - before_bytes < GROUP_GROWTH_BYTES_MAX
+        node.restart()
+        assert resident_bytes(node.broker.process.pid) - before_bytes < GROUP_GROWTH_BYTES_MAX
+        assert list(numbers_for(node.port, 0, GROUP_MESSAGES - 1)) == list(range(GROUP_MESSAGES))
+        assert resident_bytes(node.broker.process.pid) - before_bytes < GROUP_GROWTH_BYTES_MAX
+    finally:
+        node.kill()

@@ -62,6 +62,8 @@ all_records = st.one_of(
     record(records.GROUP_QUEUED, client_ids, st.binary(max_size=5), sequences, bodies),
     record(records.GROUP_TAKEN, client_ids, st.binary(max_size=5), sequences),
     record(records.GROUP_ENDED, client_ids, st.binary(max_size=5)),
+    record(records.GROUP_UNPAGED, client_ids, st.binary(max_size=5)),
+    record(records.GROUP_PAGED, client_ids, st.binary(max_size=5), sequences, sequences, *[numbers] * 5),
     record(records.SESSION, client_ids, owners, st.floats(allow_nan=False)),
     record(records.SESSION_ENDED, client_ids),
     record(records.AWAY, client_ids, times),

@@ -19,7 +19,7 @@ cdef class Hub:
     cdef public object pager                # sees to the bound of the next; None if nothing does
     cdef readonly Py_ssize_t queue_memory_bytes     # of deliveries that wait in memory
     cdef public Py_ssize_t queue_memory_bytes_max
-    cdef dict pageable                      # sessions of which something may be paged out, in order of waiting
+    cdef dict pageable                      # sessions and groups of which something may go to disk, in order of waiting
     cdef public object agenda               # what shared groups have yet to be told; an Agenda
     cdef readonly Stopwatch stopwatch       # how long work takes
 

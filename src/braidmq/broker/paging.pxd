@@ -8,7 +8,7 @@ from braidmq.store.encoding cimport Encoder
 cdef class Pager:
     cdef Hub hub
     cdef Router router             # knows who may read what
-    cdef object pages              # braidmq.store.Pages
+    cdef readonly object pages            # braidmq.store.Pages
     cdef Encoder encoder           # of the pages
 
     cdef int page_out(self, Session session) except -1

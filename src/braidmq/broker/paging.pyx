@@ -6,7 +6,7 @@ from then on the log needs them no longer. When the client is back, page after p
 loop, and noted again, before it is sent: so a delivery is either in the log or in a page, never in both, and
 the rest of the core knows nothing of pages.
 
-Nothing of a shared group waits in a session, so nothing of it is ever here. Cost: a delivery is written once more
+Shared groups have pages of their own (`sharing.pages`); when it is their turn is decided here. Cost: a delivery is written once more
 when it goes and once more when it comes; nothing for clients that are here.
 """
 
@@ -46,9 +46,12 @@ cdef class Pager:
         """Page out until the memory of waiting deliveries is within its bound, or nothing is left to do."""
         cdef dict pageable = self.hub.pageable
         while self.hub.queue_memory_bytes > self.hub.queue_memory_bytes_max and pageable:
-            session = next(iter(pageable))
-            del pageable[session]
-            self.page_out(session)
+            owner = next(iter(pageable))
+            del pageable[owner]
+            if isinstance(owner, Session):
+                self.page_out(<Session>owner)
+            else:
+                owner.page_out()    # a shared group
 
     cdef int page_out(self, Session session) except -1:
         cdef Backlog backlog = session.queue
@@ -160,6 +163,11 @@ cdef class Pager:
         backlog.join_tail()
         if backlog.count == 0:
             session.queue = None
+
+    def give_up(self, list pages not None):
+        """Nobody is left to whom these pages, as in a State, belong."""
+        for _, _, _, file, _, size, _ in pages:
+            self.pages.free(file, size)
 
     def read(self, unsigned int file, unsigned int offset, unsigned int size, then):
         """Call `then`, later, with the records of a page, which stays where it is; None if it can't be read."""

@@ -69,7 +69,8 @@ def install_session(broker: Broker, records: list[Record], now: float) -> Sessio
     state = State()
     state.apply(records)
     [(client_id, saved)] = state.sessions.items()
-    if saved.pages or state.retained or state.groups or not state.wills.keys() <= {client_id}:
+    others = (saved.pages, state.retained, state.groups, state.group_pages)
+    if any(others) or not state.wills.keys() <= {client_id}:
         raise ValueError("these are not the records of one session alone")
     if client_id in broker.sessions:
         raise ValueError(f"there is a session {client_id}")
@@ -106,13 +107,18 @@ def _restore_sessions(broker: Broker, state: State) -> None:
 
 
 def _restore_waiting(broker: Broker, state: State) -> None:
-    for name, waiting in state.groups.items():
+    for name in state.groups | state.group_pages:
+        waiting, pages = state.groups.get(name, {}), state.group_pages.get(name, [])
         group = broker.groups.get(*name)
         if group is None:  # its last lasting member has left since
             broker.hub.promises.journal.append((GROUP_ENDED, *name))
+            if broker.hub.pager is not None:
+                broker.hub.pager.give_up(pages)
             continue
-        for sequence, message in sorted(waiting.items()):
-            group.restore_waiting(message, sequence)
+        group.restore_waiting(waiting, pages)
+        waiting.clear()  # its memory is used for what follows
+        if broker.hub.pager is not None:
+            broker.hub.pager.relieve()
 
 
 def _restore_subscriptions(broker: Broker, session: Session, saved: SavedSession) -> None:
@@ -204,6 +210,8 @@ def living(broker: Broker) -> Iterator[list[Record]]:
     for group in broker.groups:
         if group.is_lasting:
             yield group.records()
+        if group.pages is not None:
+            group.pages.tidy()
     while part := list(islice(topics, RETAINED_SLICE)):
         yield [(RETAINED, topic, broker.retained.get(topic)) for topic in part]
 

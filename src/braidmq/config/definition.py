@@ -125,8 +125,9 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     )] = "process"
     queue_memory_bytes_max: Annotated[int, msgspec.Meta(
         ge=1_048_576,
-        description="Memory for messages that wait, of all sessions together. Beyond it, those for absent "
-        "clients wait on disk alone, until the client is back. Without a data directory it has no effect.",
+        description="Memory for messages that wait, of all sessions and shared groups together. Beyond it, "
+        "those for absent clients wait on disk alone, until the client is back, and those in shared groups "
+        "until the ones before them are taken. Without a data directory it has no effect.",
     )] = 134_217_728
     salvage: Annotated[bool, msgspec.Meta(
         description="Start from a damaged data directory with what can be read of it; copies of the damaged "

@@ -21,6 +21,7 @@ class GroupOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     options: dict[str, Any] | None = None
     messages_max: Annotated[int, msgspec.Meta(ge=1)] | None = None
     bytes_max: Annotated[int, msgspec.Meta(ge=1024)] | None = None
+    memory_bytes_max: Annotated[int, msgspec.Meta(ge=1024)] | None = None
     overflow: OverflowRule | None = None
     keep_qos0: bool | None = None
     requeue: RequeueRule | None = None
@@ -38,10 +39,15 @@ class GroupsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     messages_max: Annotated[int, msgspec.Meta(
         ge=1,
         description="How many messages wait in a group for which no member is free, or none is there.",
-    )] = 10_000
+    )] = 1_000_000
     bytes_max: Annotated[int, msgspec.Meta(
         ge=1024,
         description="The same bound in bytes of topics, payloads and properties, with 200 more a message.",
+    )] = 1024 * MIB
+    memory_bytes_max: Annotated[int, msgspec.Meta(
+        ge=1024,
+        description="How many of those bytes wait in memory. What is beyond waits on disk, in order; "
+        "without a data directory the group is full then.",
     )] = 16 * MIB
     overflow: Annotated[OverflowRule, msgspec.Meta(
         description="What happens when so much waits. drop_new: a new message isn't taken, and a QoS 1 or 2 "
@@ -65,6 +71,7 @@ class GroupsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         "MQTT 3.1.1. MQTT 5 clients can agree on it in CONNECT, whatever is set here.",
     )] = False
     override: Annotated[dict[str, GroupOverride], msgspec.Meta(
-        description="Other values of policy, options, messages_max, bytes_max, overflow, keep_qos0 and "
-        "requeue for the groups of a name, or for one `name/filter` alone, which comes before its name's.",
+        description="Other values of policy, options, messages_max, bytes_max, memory_bytes_max, "
+        "overflow, keep_qos0 and requeue for the groups of a name, or for one `name/filter` alone, which "
+        "comes before its name's.",
     )] = {}

@@ -97,7 +97,8 @@ cdef class Decoder:
             return (kind, topic, self.message())
         if kind == CHECKPOINTED:
             return (kind, self.varint())
-        if kind == GROUP_QUEUED or kind == GROUP_TAKEN or kind == GROUP_ENDED:
+        if (kind == GROUP_QUEUED or kind == GROUP_TAKEN or kind == GROUP_ENDED or kind == GROUP_PAGED
+                or kind == GROUP_UNPAGED):
             return self.of_group(kind)
         client_id = self.name()
         if kind == QUEUED:
@@ -163,10 +164,15 @@ cdef class Decoder:
     cdef tuple of_group(self, int kind):
         cdef str name = self.text()
         filter = self.topic()
-        if kind == GROUP_ENDED:
+        if kind == GROUP_ENDED or kind == GROUP_UNPAGED:
             return (kind, name, filter)
         sequence = self.signed_()
-        return (kind, name, filter, sequence) if kind == GROUP_TAKEN else (kind, name, filter, sequence, self.message())
+        if kind == GROUP_TAKEN:
+            return (kind, name, filter, sequence)
+        if kind == GROUP_PAGED:
+            return (kind, name, filter, sequence, self.signed_(), self.varint(), self.varint(), self.varint(),
+                    self.varint(), self.varint())
+        return (kind, name, filter, sequence, self.message())
 
     cdef Message body(self):
         cdef int flags = self.byte()

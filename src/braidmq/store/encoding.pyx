@@ -40,6 +40,7 @@ KINDS = {
     "INBOUND": INBOUND, "INBOUND_RELEASED": INBOUND_RELEASED, "RETAINED": RETAINED, "WILL": WILL,
     "CHECKPOINTED": CHECKPOINTED, "PAGED": PAGED, "UNPAGED": UNPAGED,
     "GROUP_QUEUED": GROUP_QUEUED, "GROUP_TAKEN": GROUP_TAKEN, "GROUP_ENDED": GROUP_ENDED,
+    "GROUP_PAGED": GROUP_PAGED, "GROUP_UNPAGED": GROUP_UNPAGED,
     "NUMBERED": NUMBERED,
 }
 
@@ -205,7 +206,8 @@ cdef class Encoder:
         if kind == CHECKPOINTED:
             self.put_byte(kind)
             return self.put_varint(record[1])
-        if kind == GROUP_QUEUED or kind == GROUP_TAKEN or kind == GROUP_ENDED:
+        if (kind == GROUP_QUEUED or kind == GROUP_TAKEN or kind == GROUP_ENDED or kind == GROUP_PAGED
+                or kind == GROUP_UNPAGED):
             return self.put_of_group(kind, record)
         self.put_head(kind, record[1])
         if kind == SENT:
@@ -240,9 +242,16 @@ cdef class Encoder:
         self.put_byte(kind)
         self.put_text(record[1])
         self.put_bytes(record[2])
-        if kind != GROUP_ENDED:
-            self.put_signed(record[3])
-        return self.put_varint(number) if kind == GROUP_QUEUED else 0
+        if kind == GROUP_ENDED or kind == GROUP_UNPAGED:
+            return 0
+        self.put_signed(record[3])
+        if kind == GROUP_QUEUED:
+            self.put_varint(number)
+        elif kind == GROUP_PAGED:
+            self.put_signed(record[4])
+            for size in record[5:]:
+                self.put_varint(size)
+        return 0
 
     cdef int put_retained(self, tuple record) except -1:
         cdef unsigned long long number = self.body_number(record[2])

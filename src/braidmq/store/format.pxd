@@ -21,6 +21,8 @@ cdef enum:
     GROUP_QUEUED = 14
     GROUP_TAKEN = 15
     GROUP_ENDED = 16
+    GROUP_PAGED = 26
+    GROUP_UNPAGED = 27
     NUMBERED = 17
     # Of the file alone.
     NAME = 32

@@ -1,7 +1,7 @@
-"""Pages: deliveries of absent clients that left the memory, in files of their own beside the logs.
+"""Pages: what waits for absent clients and in shared groups and left the memory, in files beside the logs.
 
 A page is one frame (see `log`), written once and read once, on the store's thread; the log says which page
-belongs to which session, and where it is: frames are never searched for here, so they need no salt. A body
+belongs to which owner, and where it is: frames are never searched for here, so they need no salt. A body
 that several sessions wait for is written once a file: later pages refer to the page that has it. A page
 counts from the turn that speaks of it: pages are written before that turn, and a file is removed after the
 turn in which the last of its pages was given up. What a crash leaves in between is a file that nobody
@@ -103,10 +103,13 @@ class PageFiles:
         self._file_bytes = {
             number: path_of(self._directory, number).stat().st_size for number in numbers_in(self._directory)
         }
-        lost: dict[int, Counter[str]] = {}  # by file: messages of each client
+        lost: dict[int, Counter[str]] = {}  # by file: messages of each client or group
         for client_id, session in state.sessions.items():
             if session.pages:
                 session.pages = self._adopt_pages(client_id, session.pages, lost, checks=salvage)
+        for group, pages in state.group_pages.items():
+            owner = f"group {group.name}/{group.filter.decode()}"
+            state.group_pages[group] = self._adopt_pages(owner, pages, lost, checks=salvage)
         problems = [f"{path_of(self._directory, number)}: {_told(lost[number])}" for number in sorted(lost)]
         if problems and not salvage:
             cure = "Put the file back, or start once with --salvage to go on without them"

@@ -29,6 +29,8 @@ NUMBERED: Final = 17  # client_id, identity, last sequence, last packet id: used
 GROUP_QUEUED: Final = 14  # name, filter, sequence, message: it waits in a shared group
 GROUP_TAKEN: Final = 15  # name, filter, sequence: it does no longer
 GROUP_ENDED: Final = 16  # name, filter: nothing waits there that has to be kept
+GROUP_PAGED: Final = 26  # name, filter, first and last sequence, cost, file, offset, size, count: on disk now
+GROUP_UNPAGED: Final = 27  # name, filter: its first page is no longer needed
 CHECKPOINTED: Final = 13  # number: the store's own; files before this one are no longer needed
 
 

@@ -5,7 +5,7 @@ what was still under way when it ended. Cost: a few dictionary operations a reco
 """
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -84,6 +84,7 @@ class State:
         self.retained: dict[bytes, Any] = {}
         self.wills: dict[str, SavedWill] = {}
         self.groups: dict[GroupName, dict[int, Any]] = {}  # what waits in shared groups, by its sequence
+        self.group_pages: dict[GroupName, list[Page]] = {}  # in order; what they hold is in no other place
         self.oldest_needed = 0  # number of the first file that counts
         self._terms: dict[Terms, Terms] = {}  # one object for all deliveries on the same terms
 
@@ -138,6 +139,19 @@ class State:
 
     def _group_ended(self, name: str, filter: bytes) -> None:
         self.groups.pop(GroupName(name, filter), None)
+        self.group_pages.pop(GroupName(name, filter), None)
+
+    def _group_paged(self, name: str, filter: bytes, *page: int) -> None:
+        group = GroupName(name, filter)
+        waiting = self.groups.get(group, {})
+        for sequence in _sequences_of(page, waiting):
+            waiting.pop(sequence, None)
+        self.group_pages[group] = _with_page(self.group_pages.get(group, []), page)
+
+    def _group_unpaged(self, name: str, filter: bytes) -> None:
+        pages = self.group_pages.get(GroupName(name, filter))
+        if pages:
+            del pages[0]
 
     def _checkpointed(self, number: int) -> None:
         self.oldest_needed = number
@@ -210,16 +224,26 @@ def _inbound_released(session: SavedSession, packet_id: int) -> None:
 
 
 def _paged(session: SavedSession, *page: int) -> None:
-    first, last, cost, file, offset, size, count = page
+    for sequence in _sequences_of(page, session.deliveries):
+        session.forget(sequence)
+    session.last_sequence = max(session.last_sequence, page[1])
+    session.pages = _with_page(session.pages, page)
+
+
+def _sequences_of(page: tuple[int, ...], waiting: Iterable[int]) -> Iterable[int]:
+    """Where what a page holds may be among what waits."""
+    first, last, count = page[0], page[1], page[6]
     # Sequences may have wide gaps; then it is shorter to look at what there is.
     is_dense = last - first < DENSE * count
-    paged = range(first, last + 1) if is_dense else [at for at in session.deliveries if first <= at <= last]
-    for sequence in paged:
-        session.forget(sequence)
-    if session.pages and first <= session.pages[-1][0]:  # perhaps one that has moved
-        session.pages = [known for known in session.pages if known[0] != first]
-    session.last_sequence = max(session.last_sequence, last)
-    insort(session.pages, (first, last, cost, file, offset, size, count))
+    return range(first, last + 1) if is_dense else [at for at in waiting if first <= at <= last]
+
+
+def _with_page(pages: list[Page], page: tuple[int, ...]) -> list[Page]:
+    first, last, cost, file, offset, size, count = page
+    if pages and first <= pages[-1][0]:  # perhaps one that has moved
+        pages = [known for known in pages if known[0] != first]
+    insort(pages, (first, last, cost, file, offset, size, count))
+    return pages
 
 
 def _unpaged(session: SavedSession) -> None:
@@ -246,5 +270,7 @@ HANDLERS: Final[dict[int, Callable[..., None]]] = {
     kinds.GROUP_QUEUED: State._group_queued,
     kinds.GROUP_TAKEN: State._group_taken,
     kinds.GROUP_ENDED: State._group_ended,
+    kinds.GROUP_PAGED: State._group_paged,
+    kinds.GROUP_UNPAGED: State._group_unpaged,
     kinds.CHECKPOINTED: State._checkpointed,
 }

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from braidmq.broker.sharing.effects import (
     DROP_REASONS,
     DropMessage,
+    DropPage,
     Effect,
     KeepMessage,
     WithdrawMessage,
@@ -22,6 +23,7 @@ from braidmq.broker.sharing.effects import (
 from braidmq.broker.sharing.group import SharedGroup
 from braidmq.broker.sharing.member import Delivery, Member
 from braidmq.broker.sharing.policies import make_policy
+from braidmq.broker.sharing.queue import Entry, GroupPage
 from braidmq.broker.sharing.settings import GroupSettings
 from braidmq.wire.status import StatusReport
 
@@ -65,8 +67,10 @@ class Session:
 
 
 class World:
-    def __init__(self, policy: str, settings: GroupSettings) -> None:
+    def __init__(self, policy: str, settings: GroupSettings, *, has_disk: bool = False) -> None:
         self.group = SharedGroup(make_policy(policy, Random(1)), settings)
+        self.group.queue.is_pageable = has_disk
+        self.on_disk: dict[GroupPage, list[Entry]] = {}
         self.sessions: dict[Member, Session] = {}
         self.messages: list[Message] = []
         self.now = 0.0
@@ -89,6 +93,20 @@ class World:
 
     def sweep(self) -> None:
         self.carry_out(self.group.swept(self.now))
+
+    def page_out(self, count: int) -> None:
+        entries = self.group.queue.take_tail(count, 1000)
+        if entries:
+            cost = sum(entry.size_bytes for entry in entries)
+            page = GroupPage(entries[0].sequence, entries[-1].sequence, cost, 0, 0, 0, len(entries))
+            self.on_disk[page] = entries
+            self.group.queue.add_page(page)
+
+    def page_in(self) -> None:
+        """Read the first page, if that is wanted."""
+        if self.group.queue.wants_page():
+            entries = self.on_disk.pop(self.group.queue.remove_page())
+            self.carry_out(self.group.unpaged(entries, self.now))
 
     # -- acknowledgements
 
@@ -223,6 +241,11 @@ class World:
                     assert effect.reason in DROP_REASONS
                     assert effect.message.where not in {Where.DONE, Where.DROPPED}
                     effect.message.where = Where.DROPPED
+                case DropPage():
+                    assert effect.reason in DROP_REASONS
+                    for entry in self.on_disk.pop(effect.page):
+                        assert entry.message.where is Where.WAITING
+                        entry.message.where = Where.DROPPED
                 case WithdrawMessage():
                     delivery = effect.delivery
                     _, qos = self.sessions[delivery.member].unacked.pop(delivery.token)
@@ -262,7 +285,11 @@ class World:
     def check(self) -> None:
         self.group.check()
         waiting = [message for message in self.messages if message.where is Where.WAITING]
-        assert [entry.message for entry in self.group.queue] == waiting
+        on_disk = [entry for page in self.group.queue.pages for entry in self.on_disk[page]]
+        entries = sorted([*self.group.queue, *on_disk], key=lambda entry: entry.sequence)
+        assert [entry.message for entry in entries] == waiting
+        assert len(entries) == len(self.group.queue)
+        assert set(self.on_disk) == set(self.group.queue.pages)
         assert not [m for m in self.messages if m.where in {Where.NEW, Where.RETURNED}], "lost"
         for session in self.sessions.values():
             open_tokens = sorted([*session.unacked, *session.received])
@@ -277,7 +304,8 @@ class World:
     def check_nothing_waits_in_vain(self) -> None:
         """Policies that don't bind late and have no keys leave nothing waiting for a member with room."""
         policy = self.group.policy
-        first = next(iter(self.group.queue), None)
+        in_lanes = len(self.group.queue) - self.group.queue.behind_count
+        first = next(iter(self.group.queue), None) if in_lanes or not self.on_disk else None
         if first is not None and not policy.is_ordered and policy.name != "adaptive":
             assert first.expires_at_s > self.now
             assert policy.choose(self.now, first.publisher, first.topic, first.qos) is None
@@ -286,8 +314,9 @@ class World:
         """In the end all members return and do their work: then nothing is left."""
         while any(not session.is_online for session in self.sessions.values()):
             self.reconnect(0)
-        while self.open_deliveries() or any(session.received for session in self.online()):
+        while self.on_disk or self.open_deliveries() or any(session.received for session in self.online()):
             self.let_time_pass(0.02)
+            self.page_in()
             self.acknowledge(0)
             self.complete(0)
             self.check()

@@ -1,5 +1,6 @@
 """What members and publishers may make a group keep."""
 
+from braidmq.config.groups import GroupsConfig
 from braidmq.wire import Puback, Publish, ReasonCode, Suback, Subscribe, Subscription, Unsubscribe
 from tests.broker.world import Client, World
 
@@ -18,9 +19,9 @@ def crowded() -> tuple[World, Client, Client]:
     """A member of many groups with one filter, which takes one message at a time, and little memory."""
     here = World(inflight_max=1)
     here.broker.hub.queue_memory_bytes_max = MEMORY_BYTES
-    here.broker.hub.pager = NothingToPage()  # type: ignore[assignment]
     member, publisher = here.connect("member"), here.connect("publisher")
     member.subscribe(*(f"$share/crew{number}/jobs" for number in range(GROUPS)), qos=1)
+    here.broker.hub.pager = NothingToPage()  # type: ignore[assignment]  # the groups know of none
     return here, member, publisher
 
 
@@ -58,14 +59,18 @@ def test_what_waits_in_groups_counts_towards_the_memory_of_the_node() -> None:
     assert hub.queue_memory_bytes == 0
 
 
-def test_they_count_towards_what_may_wait_in_memory_without_a_disk_too() -> None:
-    here = World(inflight_max=1, waiting_bytes_max=MEMORY_BYTES)
+def test_without_a_disk_a_group_is_full_when_its_memory_is() -> None:
+    here = World(inflight_max=1)
+    here.broker.groups.configure(GroupsConfig(memory_bytes_max=2_000))
     member, publisher = here.connect("member"), here.connect("publisher")
-    member.subscribe(*(f"$share/crew{number}/jobs" for number in range(GROUPS)), qos=1)
-    for _ in range(50):
-        publisher.send(Publish("jobs", bytes(10), 1, packet_id=1))
-    assert [packet.reason for packet in publisher.read() if isinstance(packet, Puback)][-1] == 0x97
-    assert here.broker.hub.queue_memory_bytes < MEMORY_BYTES + GROUPS * 1000
+    member.subscribe("$share/crew/jobs", qos=1)
+    for _ in range(20):
+        publisher.send(Publish("jobs", bytes(100), 1, packet_id=1))
+    reasons = [packet.reason for packet in publisher.read() if isinstance(packet, Puback)]
+    assert (reasons[0], reasons[-1]) == (ReasonCode.SUCCESS, ReasonCode.QUOTA_EXCEEDED)
+    [group] = here.broker.groups
+    assert 0 < group.core.queue.size_bytes <= 2_000
+    here.check()
 
 
 def test_what_is_given_up_is_no_longer_charged() -> None:

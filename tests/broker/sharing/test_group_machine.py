@@ -31,17 +31,27 @@ class GroupMachine(RuleBasedStateMachine):
         overflow=st.sampled_from(["drop_new", "drop_oldest", "push"]),
         keep_qos0=st.booleans(),
         messages_max=st.sampled_from([3, 1000]),
+        memory_bytes_max=st.sampled_from([10, 40, 1_000_000]),
+        has_disk=st.booleans(),
     )
     def start(
-        self, data: st.DataObject, requeue: str, overflow: str, keep_qos0: bool, messages_max: int
+        self,
+        data: st.DataObject,
+        requeue: str,
+        overflow: str,
+        keep_qos0: bool,
+        messages_max: int,
+        memory_bytes_max: int,
+        has_disk: bool,
     ) -> None:
         chosen = GroupSettings(
             requeue=requeue,  # type: ignore[arg-type]
             overflow=overflow,  # type: ignore[arg-type]
             keep_qos0=keep_qos0,
             messages_max=messages_max,
+            memory_bytes_max=memory_bytes_max,
         )
-        self.world = World(data.draw(st.sampled_from(self.policies)), chosen)
+        self.world = World(data.draw(st.sampled_from(self.policies)), chosen, has_disk=has_disk)
         for receive_max in (1, 3):
             self.world.join(2, receive_max, True)
 
@@ -61,6 +71,14 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def sweep(self) -> None:
         self.world.sweep()
+
+    @rule(count=st.integers(1, 3))
+    def page_out(self, count: int) -> None:
+        self.world.page_out(count)
+
+    @rule()
+    def page_in(self) -> None:
+        self.world.page_in()
 
     @rule(number=PICK, reason=st.sampled_from([0, 0, 0, REFUSAL]))
     def acknowledge(self, number: int, reason: int) -> None:
@@ -162,6 +180,8 @@ def walk(world: World, rng: Random, policies: tuple[str, ...], steps: int) -> No
         lambda: world.acknowledge_again(number(), 10_000): 1,
         lambda: world.press(number()): 1,
         lambda: world.sweep(): 1,
+        lambda: world.page_out(rng.randrange(1, 4)): 5,
+        lambda: world.page_in(): 5,
         lambda: world.change_policy(rng.choice(policies)): 1,
     }
     for thing in rng.choices(list(things), list(things.values()), k=steps):
@@ -179,7 +199,8 @@ def test_long_walks(requeue: str, overflow: str, policies: tuple[str, ...]) -> N
             requeue=requeue,  # type: ignore[arg-type]
             overflow=overflow,  # type: ignore[arg-type]
             messages_max=rng.choice((4, 1000)),
+            memory_bytes_max=rng.choice((10, 40, 1_000_000)),
         )
-        world = World(rng.choice(policies), chosen)
+        world = World(rng.choice(policies), chosen, has_disk=seed % 2 == 1)
         walk(world, rng, policies, 200)
         world.finish()

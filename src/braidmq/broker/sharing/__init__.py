@@ -8,7 +8,7 @@ out: a `Member` sends what it was given, and the store is told what waits. The a
 more.
 
     group           SharedGroup: what waits, what is with whom, and what becomes of it
-    queue           what waits, in lanes
+    queue           what waits: in lanes, and behind them
     holders         who has messages of which key; for policies that keep an order
     readers         who may not read what
     effects         what a group asks for
@@ -16,6 +16,7 @@ more.
     member          Member: what is measured of it, how it is asked for room and sends; Place: what it is in
                     one group; Delivery: the one record of a message that is with a member
     policies/       who of a group gets a message
+    pages           what of it waits on disk
     receiver        GroupReceiver: a SharedGroup in the running broker; SessionMember: a session as a member
     agenda          Agenda: what sessions have to tell groups
     registry        GroupRegistry: all groups of a broker, made as they are configured

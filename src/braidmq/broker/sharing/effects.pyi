@@ -1,7 +1,7 @@
 from typing import Any, Final
 
 from braidmq.broker.sharing.member import Delivery
-from braidmq.broker.sharing.queue import Entry
+from braidmq.broker.sharing.queue import Entry, GroupPage
 
 DROP_EXPIRED: Final[str]
 DROP_QUEUE_FULL: Final[str]
@@ -27,8 +27,14 @@ class DropMessage:
     @property
     def reason(self) -> str: ...
 
+class DropPage:
+    @property
+    def page(self) -> GroupPage: ...
+    @property
+    def reason(self) -> str: ...
+
 class WithdrawMessage:
     @property
     def delivery(self) -> Delivery: ...
 
-Effect = Delivery | KeepMessage | DropMessage | WithdrawMessage
+Effect = Delivery | KeepMessage | DropMessage | DropPage | WithdrawMessage

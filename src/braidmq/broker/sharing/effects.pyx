@@ -4,6 +4,7 @@
                        it is made anyway
     KeepMessage        it waits in the group now: keep it as durably as the publisher was promised
     DropMessage        it is gone; the reason is to be counted. Nothing is dropped without one
+    DropPage           as DropMessage, for all that a page holds; nothing that refers to it is left in the group
     WithdrawMessage    the member must forget this delivery, by `member.withdraw(delivery)`; another one gets it
 """
 
@@ -37,6 +38,11 @@ cdef class DropMessage:
         return f"DropMessage({self.message!r}, {self.reason!r})"
 
 
+cdef class DropPage:
+    def __repr__(self):
+        return f"DropPage({self.page.count} messages, {self.reason!r})"
+
+
 cdef class WithdrawMessage:
     def __repr__(self):
         return f"WithdrawMessage({self.delivery!r})"
@@ -55,10 +61,17 @@ cdef DropMessage drop_message(Entry entry, str reason):
     return effect
 
 
+cdef DropPage drop_page(GroupPage page, str reason):
+    cdef DropPage effect = DropPage.__new__(DropPage)
+    effect.page = page
+    effect.reason = reason
+    return effect
+
+
 cdef WithdrawMessage withdraw_message(Delivery delivery):
     cdef WithdrawMessage effect = WithdrawMessage.__new__(WithdrawMessage)
     effect.delivery = delivery
     return effect
 
 
-Effect = Delivery | KeepMessage | DropMessage | WithdrawMessage
+Effect = Delivery | KeepMessage | DropMessage | DropPage | WithdrawMessage

@@ -28,6 +28,8 @@ The caller's contract. Each call returns the effects to carry out, in order (see
     rights to read have changed                           rights_changed; revoked for a delivery that its member
                                                           may not read and, being away, has not
     other settings were configured                        settings_changed
+    a page was read (see `queue`; what is on disk is      unpaged, after queue.remove_page
+    the caller's: it sets queue.is_pageable)
 
 A `Delivery` among the effects is to be sent; the acknowledgements of it are told with the same object. A PUBLISH
 that goes to a member outside of its groups is told to `Member.sent`, its acknowledgement to `Member.acked`.
@@ -47,6 +49,9 @@ key over the whole group, for QoS 1 and 2: when a key moves to another member, i
 old one has acknowledged those it has. To keep that over a lost connection, they take back QoS 1 messages at
 once and not at the session's end (`requeue`). QoS 0 has no acknowledgement to wait for.
 
+What waits behind the lanes, in memory or on disk, is in order of publication and goes to nobody before it gets
+to a lane: a member that takes nothing may hold up others when the lanes are full of its keys.
+
 Cost: QoS 1 through an idle group about 1 us and its acknowledgement 0.6 us on top of the policy. Membership
 changes are O(messages waiting) under an ordered policy, which has to sort them anew.
 """
@@ -56,10 +61,10 @@ from libc.math cimport INFINITY
 
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.sharing.policies.base cimport Policy
-from braidmq.broker.sharing.effects cimport drop_message, keep_message, withdraw_message
+from braidmq.broker.sharing.effects cimport drop_message, drop_page, keep_message, withdraw_message
 from braidmq.broker.sharing.holders cimport KeyHolders
 from braidmq.broker.sharing.member cimport Delivery, Member, Place
-from braidmq.broker.sharing.queue cimport Entry, GroupQueue
+from braidmq.broker.sharing.queue cimport Entry, GroupPage, GroupQueue
 from braidmq.broker.sharing.readers cimport Readers
 
 from braidmq.broker.sharing.effects import (
@@ -77,7 +82,7 @@ cdef class SharedGroup:
         """`hub`: to which the memory of what waits is charged, in a broker."""
         self.policy = policy
         self.settings = settings or GroupSettings()
-        self.queue = GroupQueue(self.settings.messages_max, self.settings.bytes_max, hub)
+        self.queue = GroupQueue(self.settings, hub)
         self.keeps_qos0 = self.settings.keep_qos0
         self.readers = Readers()
         self.places = {}
@@ -162,6 +167,9 @@ cdef class SharedGroup:
         if entry.qos == 0 and not self.keeps_qos0 and len(self.policy.rotation) == 0:
             effects.append(drop_message(entry, DROP_NOBODY_ONLINE))
             return
+        if self.queue.goes_behind(entry):
+            self.enqueue_behind(entry, now, effects)
+            return
         lane = self.lane_of(entry)
         self.queue.add(lane, entry)
         if entry.is_tried:
@@ -179,12 +187,52 @@ cdef class SharedGroup:
             self.queue.take_last(lane)
             effects.append(drop_message(entry, DROP_QUEUE_FULL))
 
+    cdef void enqueue_behind(self, Entry entry, double now, list effects):
+        self.queue.add_behind(entry)
+        self.overflowed(now, effects)
+        if self.queue.tail and self.queue.tail[len(self.queue.tail) - 1] is entry:
+            if self.queue.has_memory():
+                effects.append(keep_message(entry))
+            else:
+                self.queue.take_newest()
+                effects.append(drop_message(entry, DROP_QUEUE_FULL))
+        self.refill(now, effects)
+
+    cdef void refill(self, double now, list effects):
+        """Lets what waits behind the lanes follow as far as they have room."""
+        while self.queue.may_follow():
+            self.follow(self.queue.take_first_behind(), now, effects)
+
+    cdef void follow(self, Entry entry, double now, list effects):
+        """What waited behind the lanes gets to its own."""
+        if entry.expires_at_s <= now:
+            effects.append(drop_message(entry, DROP_EXPIRED))
+        elif self.readers.may_read is not None and not self.has_reader(entry.topic):
+            effects.append(drop_message(entry, DROP_NO_READER))
+        else:
+            lane = self.lane_of(entry)
+            self.queue.add(lane, entry)
+            self.pump_lane(lane, now, effects)
+
+    def unpaged(self, list entries not None, double now):
+        """What the page held that was the first one."""
+        effects = []
+        for entry in entries:
+            self.follow(<Entry>entry, now, effects)
+        self.refill(now, effects)
+        return effects
+
     cdef void overflowed(self, double now, list effects):
         cdef Entry entry
         cdef Member member
         while self.queue.is_over():
             if self.settings.overflow == "drop_new":
+                if self.queue.pages and not self.queue.tail:
+                    return    # the newest are on disk, and were promised: it takes no more until there are fewer
                 entry = self.queue.take_newest()
+            elif self.queue.pages and self.queue.count == self.queue.behind_count:
+                effects.append(drop_page(self.queue.remove_page(), DROP_QUEUE_FULL))
+                continue
             else:
                 entry = self.queue.take_oldest()
                 if self.settings.overflow == "push":
@@ -220,6 +268,7 @@ cdef class SharedGroup:
         self.wake_at_s = INFINITY
         for lane in self.queue.lanes():
             self.pump_lane(lane, now, effects)
+        self.refill(now, effects)
 
     cdef void pump_lane(self, object lane, double now, list effects):
         cdef Entry entry
@@ -331,6 +380,7 @@ cdef class SharedGroup:
             return
         if self.policy.is_ordered:
             self.pump_lane(member, now, effects)    # nobody else got room
+            self.refill(now, effects)
         else:
             self.pump(now, effects)
 
@@ -447,15 +497,23 @@ cdef class SharedGroup:
         return delivery
 
     cdef long long oldest_sequence(self):
-        return min([0] + [entry.sequence for entry in self.queue])
+        return min([0] + [entry.sequence for entry in self.queue] + [page.first for page in self.queue.pages])
 
     def waited(self, object message, long long sequence, int qos, object publisher, object topic,
                Py_ssize_t size_bytes, double expires_at_s=INFINITY):
-        """What waited in the group when the broker stopped; in order of its sequence."""
+        """What waited in the group when the broker stopped; in order of its sequence, behind all `waited_on_disk`."""
         cdef Entry entry = Entry(message, publisher, topic, qos, size_bytes, expires_at_s, sequence)
         entry.is_noted = True
         self.last_sequence = max(self.last_sequence, sequence)
-        self.queue.add(None, entry)
+        if sequence > (<GroupPage>self.queue.pages[0]).first if self.queue.pages else self.queue.goes_behind(entry):
+            self.queue.add_behind(entry)
+        else:
+            self.queue.add(None, entry)
+
+    def waited_on_disk(self, GroupPage page not None):
+        """As `waited`, for what a page holds; in order."""
+        self.last_sequence = max(self.last_sequence, page.last)
+        self.queue.add_page(page)
 
     def revoked(self, Delivery delivery not None, double now):
         """Its member may not read this message any more, and has not: QoS 1 goes to another."""
@@ -482,7 +540,7 @@ cdef class SharedGroup:
         cdef list effects = []
         self.settings = settings
         self.keeps_qos0 = settings.keep_qos0
-        self.queue.messages_max, self.queue.bytes_max = settings.messages_max, settings.bytes_max
+        self.queue.configure(settings)
         self.overflowed(now, effects)
         return effects
 
@@ -501,7 +559,7 @@ cdef class SharedGroup:
         cdef list effects = []
         self.readers.forget()
         if self.subscribed_count == 0:
-            effects += [drop_message(entry, DROP_GROUP_GONE) for entry in self.queue.take_all()]
+            self.give_up_all(effects)
         elif self.readers.may_read is not None and self.queue.count:
             self.drop_unreadable(effects)
         for lane in self.queue.lanes():
@@ -509,7 +567,15 @@ cdef class SharedGroup:
         self.pump(now, effects)
         return effects
 
+    cdef void give_up_all(self, list effects):
+        effects += [drop_message(entry, DROP_GROUP_GONE) for entry in self.queue.take_all()]
+        while self.queue.pages:
+            effects.append(drop_page(self.queue.remove_page(), DROP_GROUP_GONE))
+        while self.queue.tail:
+            effects.append(drop_message(self.queue.take_first_behind(), DROP_GROUP_GONE))
+
     cdef void drop_unreadable(self, list effects):
+        """Of the lanes; what is behind them is asked about when it gets there."""
         cdef Entry entry
         readable = []
         for entry in self.queue.take_all():

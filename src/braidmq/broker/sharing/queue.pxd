@@ -15,11 +15,29 @@ cdef class Entry:
     cdef public bint is_noted            # the caller's: a store has it as waiting in the group
 
 
-cdef class GroupQueue:
-    cdef public Py_ssize_t messages_max
-    cdef public Py_ssize_t bytes_max
+cdef class GroupPage:
+    # Some hundred messages that wait on disk, in order.
+    cdef readonly long long first        # sequence
+    cdef readonly long long last
+    cdef readonly Py_ssize_t cost        # of the messages, as counted against the group's bound
     cdef readonly Py_ssize_t count
+    cdef public object file              # where they are, in the words of the store
+    cdef public object offset
+    cdef public object size
+
+
+cdef class GroupQueue:
+    cdef readonly Py_ssize_t messages_max
+    cdef readonly Py_ssize_t bytes_max
+    cdef readonly Py_ssize_t memory_bytes_max    # of the lanes; what is pageable waits behind them
+    cdef public bint is_pageable         # the caller can put what waits behind the lanes on disk
+    cdef readonly Py_ssize_t count       # of all that waits
     cdef readonly Py_ssize_t size_bytes
+    cdef readonly Py_ssize_t behind_count        # of it, not in the lanes
+    cdef readonly Py_ssize_t behind_bytes
+    cdef Py_ssize_t paged_bytes          # of those behind, on disk
+    cdef readonly object pages           # deque of GroupPage
+    cdef readonly object tail            # deque of Entry: what waits behind the pages, in memory
     cdef Hub hub                         # to which its memory is charged; None: to nobody
     cdef dict by_lane                    # lane -> deque of Entry, none of them empty
 
@@ -37,4 +55,22 @@ cdef class GroupQueue:
     cdef void close_lane(self, object lane)
     cdef void counted_in(self, Entry entry)
     cdef void counted_out(self, Entry entry)
+    cdef bint goes_behind(self, Entry entry) noexcept
+    cpdef void add_behind(self, Entry entry)
+    cdef Entry take_first_behind(self)
+    cdef Entry take_last_behind(self)
+    cdef Entry counted_out_behind(self, Entry entry)
+    cdef bint may_follow(self)
+    cpdef GroupPage remove_page(self)
+    cdef void count_page(self, GroupPage page, int sign)
+    cdef bint is_short(self) noexcept
     cdef bint has_memory(self) noexcept
+
+    cdef inline Py_ssize_t in_lanes_bytes(self) noexcept:
+        return self.size_bytes - self.behind_bytes
+
+    cdef inline Py_ssize_t tail_bytes(self) noexcept:
+        return self.behind_bytes - self.paged_bytes
+
+    cdef inline Py_ssize_t limit_bytes(self) noexcept:
+        return self.bytes_max if self.is_pageable else min(self.bytes_max, self.memory_bytes_max)

@@ -1,9 +1,10 @@
 from braidmq.broker.hub cimport Hub
 from braidmq.messages.message cimport Message
 from braidmq.broker.sharing.agenda cimport Agenda, SharedReceiver
-from braidmq.broker.sharing.effects cimport DropMessage
+from braidmq.broker.sharing.effects cimport DropMessage, DropPage
 from braidmq.broker.sharing.group cimport SharedGroup
 from braidmq.broker.sharing.member cimport Delivery, Member, Place
+from braidmq.broker.sharing.pages cimport GroupPages
 from braidmq.broker.sharing.queue cimport Entry
 from braidmq.broker.receiver cimport Outcome, Target
 from braidmq.broker.session cimport Session
@@ -23,6 +24,7 @@ cdef class GroupReceiver(SharedReceiver):
     cdef Hub hub
     cdef Agenda agenda
     cdef object registry                     # the GroupRegistry that this is in
+    cdef readonly GroupPages pages           # what of it is on disk; None if the store has no pages
     cdef set lasting                         # members that subscribe and outlast a crash
     cdef bint is_waiting                     # something waits, so the agenda knows it
     cdef double wakes_at_s                   # when the timer that is set fires; infinity = none is
@@ -38,3 +40,5 @@ cdef class GroupReceiver(SharedReceiver):
     cdef int count_lasting(self, Member member) except -1
     cdef int tidy(self, Member member) except -1
     cdef int note_whether_waiting(self) except -1
+    cdef int see_to_memory(self) except -1
+    cdef int drop_page(self, DropPage effect) except -1

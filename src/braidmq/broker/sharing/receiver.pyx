@@ -8,7 +8,7 @@ What a store is told. A group is lasting while the session of a member is; only 
 a crash. Of a lasting group every message of QoS 1 or 2 is on record in exactly one place from its
 acknowledgement to the publisher on: under the group (GROUP_QUEUED to GROUP_TAKEN) while it waits, and while a
 session has it that a crash would end, since that gives it back; or under the session that has it, if that
-lasts. A QoS 2 delivery that has begun dies with its session [MQTT-4.8.2-5], so it is never the group's.
+lasts; or in a page (see `pages`). A QoS 2 delivery that has begun dies with its session [MQTT-4.8.2-5], so it is never the group's.
 
 Cost over the core's own: a few calls a message.
 """
@@ -27,16 +27,17 @@ from braidmq.broker.sharing.policies.base cimport Policy
 from braidmq.broker.sharing.agenda cimport (
     ACKNOWLEDGED, COMPLETED, MEMBER_CAME, MEMBER_WENT, RECEIVED, Agenda, Happening, SharedReceiver,
 )
-from braidmq.broker.sharing.effects cimport DropMessage, KeepMessage, WithdrawMessage
+from braidmq.broker.sharing.effects cimport DropMessage, DropPage, KeepMessage, WithdrawMessage
 from braidmq.broker.sharing.group cimport SharedGroup
 from braidmq.broker.sharing.member cimport Delivery, Member, Place
+from braidmq.broker.sharing.pages cimport GroupPages
 from braidmq.broker.sharing.queue cimport Entry
 from braidmq.broker.receiver cimport Outcome, Run, Target
 from braidmq.broker.session cimport Session
 from braidmq.wire.scan cimport read_varint
 
 from braidmq.broker.sharing import effects as reasons
-from braidmq.store.records import GROUP_ENDED, GROUP_QUEUED, GROUP_TAKEN
+from braidmq.store.records import GROUP_ENDED, GROUP_PAGED, GROUP_QUEUED, GROUP_TAKEN
 
 cdef enum:
     PACKET_IDS_MAX = 65535
@@ -116,6 +117,8 @@ cdef class GroupReceiver(SharedReceiver):
         self.registry = registry
         self.lasting = set()
         self.wakes_at_s = INFINITY
+        if hub.pager is not None:
+            self.pages = GroupPages(self, hub, hub.pager.pages)
 
     @property
     def has_members(self):
@@ -173,7 +176,7 @@ cdef class GroupReceiver(SharedReceiver):
         """Whether the next message may have to be refused."""
         return self.core.queue.count > 0 and (
             self.core.queue.count >= self.core.queue.messages_max
-            or self.core.queue.size_bytes + cost > self.core.queue.bytes_max
+            or self.core.queue.size_bytes + cost > self.core.queue.limit_bytes()
             or not self.core.queue.has_memory())
 
     def woken(self):
@@ -276,10 +279,15 @@ cdef class GroupReceiver(SharedReceiver):
         self.carry_out(self.core.revoked(delivery, self.hub.now))
         self.tidy(delivery.member)
 
-    def restore_waiting(self, Message message not None, long long sequence):
-        """Put back what waited; in order of the sequences. Nothing is noted."""
-        self.core.waited(message, sequence, message.qos, message.publisher, message.topic, message.cost(),
-                         message.expires_at_s or INFINITY)
+    def restore_waiting(self, dict waiting not None, list pages not None):
+        """Put back what waited, by its sequence, and on disk. Nothing is noted."""
+        cdef Message message
+        for page in pages:
+            self.pages.restore(page)
+        for sequence, message in sorted(waiting.items()):
+            self.core.waited(message, sequence, message.qos, message.publisher, message.topic, message.cost(),
+                             message.expires_at_s or INFINITY)
+        self.see_to_memory()
 
     def take_in(self, Message message not None):
         """Give the group a message that is not being published."""
@@ -302,6 +310,7 @@ cdef class GroupReceiver(SharedReceiver):
             return 0
         member.groups.pop(self, None)
         if self.core.is_gone:
+            self.hub.pageable.pop(self, None)
             self.registry.gone(self)
         return 0
 
@@ -321,6 +330,8 @@ cdef class GroupReceiver(SharedReceiver):
                 self.keep((<KeepMessage>effect).entry)
             elif type(effect) is DropMessage:
                 self.drop(<DropMessage>effect, published, outcome)
+            elif type(effect) is DropPage:
+                self.drop_page(<DropPage>effect)
             else:
                 (<WithdrawMessage?>effect).delivery.member.withdraw((<WithdrawMessage>effect).delivery)
         if self.is_waiting or self.core.queue.count:
@@ -337,7 +348,28 @@ cdef class GroupReceiver(SharedReceiver):
         if self.core.wake_at_s < self.wakes_at_s:
             self.wakes_at_s = self.core.wake_at_s
             self.registry.wake(self, self.wakes_at_s)
+        return self.see_to_memory() if self.core.queue.behind_count else 0
+
+    cdef int see_to_memory(self) except -1:
+        """Let what waits behind the lanes go to disk, if need be, and come back when somebody may get it."""
+        if self.core.queue.tail:
+            self.hub.pageable[self] = None
+        if len(self.core.policy) and self.core.queue.wants_page():
+            self.pages.fetch()
         return 0
+
+    def page_out(self):
+        """Memory is short: put what waits behind the lanes on disk."""
+        self.pages.page_out()
+
+    def unpaged(self, list entries not None):
+        """A page was read: what it held is in memory again."""
+        self.agenda.work_off()
+        if self.is_lasting:
+            for entry in entries:
+                if (<Entry>entry).qos:
+                    self.note_waiting(<Entry>entry)
+        self.carry_out(self.core.unpaged(entries, self.hub.now))
 
     cdef int send(self, Delivery delivery, list effects, Outcome outcome) except -1:
         """Let the member send it; what the core says to a message that can't be sent goes to `effects`."""
@@ -364,6 +396,11 @@ cdef class GroupReceiver(SharedReceiver):
         self.note_taken(effect.entry)
         if effect.entry.message is published and effect.reason is GROUP_FULL and outcome is not None:
             outcome.is_refused = True
+        return 0
+
+    cdef int drop_page(self, DropPage effect) except -1:
+        self.hub.counters.drop(<Drop><int>COUNTED[effect.reason], effect.page.count)
+        self.pages.give_up(effect.page)
         return 0
 
     # ---- for the store -------------------------------------------------------------------------------
@@ -395,6 +432,8 @@ cdef class GroupReceiver(SharedReceiver):
             self.lasting.discard(member)
         if self.lasting and not self.is_lasting:
             self.is_lasting = True
+            if self.pages is not None:
+                self.pages.note_all()
             for entry in self.entrusted():
                 self.note_waiting(<Entry>entry)
         elif self.is_lasting and not self.lasting:
@@ -415,7 +454,7 @@ cdef class GroupReceiver(SharedReceiver):
                     self.note_waiting(delivery.entry)
 
     def entrusted(self):
-        """What a crash would leave waiting in the group, in order of publication."""
+        """What a crash would leave waiting in the group but for its pages, in order of publication."""
         cdef Place place
         cdef Delivery delivery
         entries = [entry for entry in self.core.queue if (<Entry>entry).qos]
@@ -427,7 +466,8 @@ cdef class GroupReceiver(SharedReceiver):
     def records(self):
         """What rebuilds the waiting messages of a lasting group, whatever the store had of it before."""
         head = (GROUP_ENDED, self.name, self.filter)
-        return [head] + [(GROUP_QUEUED, self.name, self.filter, entry.sequence, entry.message)
+        on_disk = [(GROUP_PAGED, self.name, self.filter, *page.details()) for page in self.core.queue.pages]
+        return [head] + on_disk + [(GROUP_QUEUED, self.name, self.filter, entry.sequence, entry.message)
                          for entry in self.entrusted() if (<Entry>entry).is_noted]
 
     def check(self):
@@ -445,3 +485,5 @@ cdef class GroupReceiver(SharedReceiver):
             assert open_here == list(place.deliveries.values()), (open_here, place.deliveries)
         assert (self in self.agenda.waiting) == (self.core.queue.count > 0)
         assert self.is_lasting == bool(self.lasting)
+        if self.pages is not None:
+            self.pages.check()

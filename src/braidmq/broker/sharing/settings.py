@@ -8,8 +8,11 @@ from braidmq.limits import MIB
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    messages_max: int = 10_000  # as many as wait for one session by default
-    bytes_max: int = 16 * MIB
+    messages_max: int = 1_000_000  # hours without any member; bytes are what runs out
+    bytes_max: int = 1024 * MIB
+
+    # Of those bytes in memory: what is beyond waits on disk or, without one, is not taken.
+    memory_bytes_max: int = 16 * MIB
 
     # What gives way when the queue is full. drop_new lets a QoS 1 publisher be told (0x97) and slow down;
     # push goes over the windows of late binding, to the member that is expected to be done first.

@@ -63,7 +63,7 @@ def state_of(group: GroupReceiver, now: float, members_max: int = MEMBERS_SHOWN_
         len(core.queue),
         core.queue.size_bytes,
         core.queue.messages_max,
-        core.queue.bytes_max,
+        core.queue.bytes_limit,
         group.is_lasting,
         len(members),
         shown,

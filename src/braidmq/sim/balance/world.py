@@ -22,7 +22,7 @@ from braidmq.sim.balance.scenario import SPIKE_S, MemberModel, Scenario
 from braidmq.wire.status import StatusReport
 
 CONNECTED_S = -10.0  # when members connected that are there from the beginning
-UNBOUNDED = GroupSettings(messages_max=10**9, bytes_max=10**15)
+UNBOUNDED = GroupSettings(messages_max=10**9, bytes_max=10**15, memory_bytes_max=10**15)
 
 
 @dataclass(frozen=True, slots=True)
