@@ -131,6 +131,20 @@ def test_bytes_are_bounded_too() -> None:
     assert group.queue.size_bytes == 20
 
 
+def test_what_stood_behind_a_dropped_message_is_looked_at_though_others_wait_behind_the_lanes() -> None:
+    group, members = group_of(messages_max=3, memory_bytes_max=20, overflow="drop_oldest")
+    group.queue.is_pageable = True
+    for member in members:
+        group.disconnected(member, 1.0)
+    publish(group, "first")
+    publish(group, "short", expires_at_s=2.0)
+    publish(group, "third")
+    assert group.queue.behind_count == 1
+    assert dropped(publish(group, "last", now=3.0)) == [("first", DROP_QUEUE_FULL), ("short", DROP_EXPIRED)]
+    assert [entry.message for entry in group.queue] == ["third", "last"]
+    group.check()
+
+
 def test_overflow_can_push_to_who_is_expected_to_be_done_first() -> None:
     group, members = group_of("adaptive", receive_max=100, messages_max=3, overflow="push")
     for member in members:

@@ -188,7 +188,9 @@ cdef class SharedGroup:
             effects.append(drop_message(entry, DROP_QUEUE_FULL))
 
     cdef void enqueue_behind(self, Entry entry, double now, list effects):
+        cdef bint is_over
         self.queue.add_behind(entry)
+        is_over = self.queue.is_over()
         self.overflowed(now, effects)
         if self.queue.tail and self.queue.tail[len(self.queue.tail) - 1] is entry:
             if self.queue.has_memory():
@@ -196,7 +198,10 @@ cdef class SharedGroup:
             else:
                 self.queue.take_newest()
                 effects.append(drop_message(entry, DROP_QUEUE_FULL))
-        self.refill(now, effects)
+        if is_over:
+            self.pump(now, effects)    # what was behind a dropped message may be sendable
+        else:
+            self.refill(now, effects)
 
     cdef void refill(self, double now, list effects):
         """Lets what waits behind the lanes follow as far as they have room."""
@@ -542,6 +547,7 @@ cdef class SharedGroup:
         self.keeps_qos0 = settings.keep_qos0
         self.queue.configure(settings)
         self.overflowed(now, effects)
+        self.pump(now, effects)
         return effects
 
     def policy_changed(self, Policy policy, double now):
