@@ -1,8 +1,8 @@
 """Publishing to a broker that may be full for a while.
 
-A broker that can't keep a QoS 1 or 2 message, because a subscriber is behind, refuses it with 0x97 (quota
-exceeded) and takes it when there is room again. Sending such a message again may give it twice to those who
-had room for it at once.
+A broker that can't keep a QoS 1 or 2 message refuses it with 0x97 (quota exceeded) and takes it when there is
+room again: where a shared group is full, the store can't be written, or a subscriber is behind and `overflow`
+is set to refuse. Sending such a message again may give it twice to those who had room for it at once.
 """
 
 import time
