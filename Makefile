@@ -38,7 +38,7 @@ hunt: setup $(VENV)/.tools ## look for failures with new random examples, for MI
 .PHONY: check
 check: setup $(VENV)/.tools ## style, types and import rules
 	$(BIN)/ruff check .
-	$(BIN)/cython-lint src
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint src
 	$(BIN)/mypy
 	$(BIN)/python -m tools.check_stubs
 	$(BIN)/lint-imports --no-logo
