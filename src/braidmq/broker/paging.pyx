@@ -6,8 +6,8 @@ from then on the log needs them no longer. When the client is back, page after p
 loop, and noted again, before it is sent: so a delivery is either in the log or in a page, never in both, and
 the rest of the core knows nothing of pages.
 
-Shared groups have pages of their own (`sharing.pages`); when it is their turn is decided here. Cost: a delivery is written once more
-when it goes and once more when it comes; nothing for clients that are here.
+Shared groups have pages of their own (`sharing.pages`); when it is their turn is decided here. Cost: a delivery is
+written once more when it goes and once more when it comes; nothing for clients that are here.
 """
 
 from functools import partial

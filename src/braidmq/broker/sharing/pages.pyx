@@ -15,7 +15,7 @@ from libc.math cimport INFINITY
 
 from braidmq.broker.counters cimport DROP_DAMAGED
 from braidmq.broker.hub cimport Hub
-from braidmq.broker.sharing.queue cimport Entry, GroupPage, GroupQueue
+from braidmq.broker.sharing.queue cimport Entry, GroupPage
 from braidmq.messages.message cimport Message
 from braidmq.store.encoding cimport Encoder
 

@@ -8,7 +8,8 @@ What a store is told. A group is lasting while the session of a member is; only 
 a crash. Of a lasting group every message of QoS 1 or 2 is on record in exactly one place from its
 acknowledgement to the publisher on: under the group (GROUP_QUEUED to GROUP_TAKEN) while it waits, and while a
 session has it that a crash would end, since that gives it back; or under the session that has it, if that
-lasts; or in a page (see `pages`). A QoS 2 delivery that has begun dies with its session [MQTT-4.8.2-5], so it is never the group's.
+lasts; or in a page (see `pages`). A QoS 2 delivery that has begun dies with its session [MQTT-4.8.2-5], so it is
+never the group's.
 
 Cost over the core's own: a few calls a message.
 """
@@ -467,8 +468,9 @@ cdef class GroupReceiver(SharedReceiver):
         """What rebuilds the waiting messages of a lasting group, whatever the store had of it before."""
         head = (GROUP_ENDED, self.name, self.filter)
         on_disk = [(GROUP_PAGED, self.name, self.filter, *page.details()) for page in self.core.queue.pages]
-        return [head] + on_disk + [(GROUP_QUEUED, self.name, self.filter, entry.sequence, entry.message)
-                         for entry in self.entrusted() if (<Entry>entry).is_noted]
+        in_memory = [(GROUP_QUEUED, self.name, self.filter, entry.sequence, entry.message)
+                     for entry in self.entrusted() if (<Entry>entry).is_noted]
+        return [head] + on_disk + in_memory
 
     def check(self):
         """Assert what must hold between any two events (for tests)."""
