@@ -1,3 +1,7 @@
+from collections.abc import Callable
+from typing import Any
+
+from braidmq.broker.lane import Lane
 from braidmq.net.gathering import Gathering
 from braidmq.net.stream import Link, Turn
 
@@ -11,7 +15,13 @@ class Poller:
     def close(self) -> None: ...
 
 class SocketLink(Link):
-    def __init__(self, poller: Poller, descriptor: int, peer: str) -> None: ...
+    def __init__(
+        self,
+        poller: Poller,
+        descriptor: int,
+        peer: str,
+        open_lane: Callable[[Any, str, float], Lane] | None = None,
+    ) -> None: ...
     def close(self) -> None: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...

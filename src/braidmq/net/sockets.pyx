@@ -113,8 +113,8 @@ cdef class Poller:
 cdef class SocketLink(Link):
     """A connection that owns its socket."""
 
-    def __init__(self, Poller poller not None, int descriptor, str peer not None):
-        Link.__init__(self, poller.turn)
+    def __init__(self, Poller poller not None, int descriptor, str peer not None, open_lane=None):
+        Link.__init__(self, poller.turn, open_lane)
         self.poller = poller
         self.descriptor = descriptor
         poller.watch(self, EPOLL_CTL_ADD)

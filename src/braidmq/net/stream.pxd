@@ -27,6 +27,7 @@ cdef class Turn:
 
 cdef class Link(DirectWriter):
     cdef Turn turn
+    cdef object open_lane              # (link, peer, now) -> the Lane of a new connection
     cdef Lane connection
     cdef int descriptor                # of a plain TCP socket; -1 when only the transport may write
     cdef bint is_blocked               # the kernel takes no more for now

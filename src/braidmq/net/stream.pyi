@@ -1,7 +1,9 @@
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from braidmq.broker.broker import Broker
+from braidmq.broker.lane import Lane
 from braidmq.broker.outlet import DirectWriter
 from braidmq.timing.stopwatch import Stopwatch
 
@@ -24,7 +26,9 @@ class Turn:
     def stop(self) -> None: ...
 
 class Link(DirectWriter):
-    def __init__(self, turn: Turn) -> None: ...
+    def __init__(
+        self, turn: Turn, open_lane: Callable[[Any, str, float], Lane] | None = None
+    ) -> None: ...
     def begin(self, peer: str) -> None: ...
     def lost(self, error: Exception | None) -> None: ...
     def linger(self) -> None: ...

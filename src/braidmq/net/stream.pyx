@@ -98,13 +98,14 @@ cdef class Turn:
 cdef class Link(DirectWriter):
     """What one connection reads from and writes to; the broker core knows it as the connection's shell."""
 
-    def __init__(self, Turn turn not None):
+    def __init__(self, Turn turn not None, open_lane=None):
         self.turn = turn
+        self.open_lane = open_lane if open_lane is not None else turn.broker.open
         self.descriptor = -1
 
     def begin(self, str peer not None):
-        """The client at `peer` is there."""
-        self.connection = self.turn.broker.open(self, peer, monotonic_s())
+        """Whoever connects from `peer` is there."""
+        self.connection = self.open_lane(self, peer, monotonic_s())
         self.turn.open_links += 1
         if self.descriptor >= 0:
             self.connection.direct = self
