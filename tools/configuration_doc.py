@@ -67,13 +67,12 @@ def section(table: str, found: list[Setting]) -> str:
 
 def described(setting: Setting) -> str:
     """One setting."""
-    default = "none" if setting.default is None else str(setting.default).lower()
     flag = flag_of(setting.name)
     flag = f"{flag}=…" if " " in flag else flag
     sources = f"Flag `{flag}`, variable `{setting.variable}`." if setting.is_scalar else "In a file only."
     return (
         f"\n### `{setting.key}`\n\n{setting.description}\n\n"
-        f"Default `{default}`; {setting.expected}. {sources}\n"
+        f"Default `{setting.shown_default}`; {setting.expected}. {sources}\n"
     )
 
 

@@ -46,10 +46,13 @@ def check_files(config: Config) -> None:
     from braidmq.broker.sharing.registry import refuse_doubtful
     from braidmq.net.gate import make_gate
     from braidmq.net.plugins import observer_makers, store_maker
-    from braidmq.net.tls import server_context
+    from braidmq.net.tls import link_contexts, server_context
 
     for listener in config.listeners:
         server_context(listener)
+    if config.cluster.is_on:
+        config.cluster.shared_secret()
+        link_contexts(config.cluster)
     make_gate(config)
     refuse_doubtful(config.groups)
     observer_makers(config.observers)

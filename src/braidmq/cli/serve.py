@@ -15,13 +15,12 @@ from braidmq.errors import BraidError, ConfigError
 def _setting(name: str) -> Parameter:
     """The flag of a setting, spelt and described as its definition says."""
     setting = SETTINGS[name]
-    default = "none" if setting.default is None else str(setting.default).lower()
     return Parameter(
         name=flag_of(name),
         negative=(),
         metavar=setting.key.upper(),
         help=setting.description,
-        show_default=lambda _: default,
+        show_default=lambda _: setting.shown_default,
     )
 
 
@@ -34,6 +33,10 @@ def serve(
     durability: Annotated[str | None, _setting("store.durability")] = None,
     salvage: Annotated[bool | None, _setting("store.salvage")] = None,
     group_policy: Annotated[str | None, _setting("groups.policy")] = None,
+    join: Annotated[list[str] | None, _setting("cluster.join")] = None,
+    cluster_listen: Annotated[str | None, _setting("cluster.listen")] = None,
+    node_name: Annotated[str | None, _setting("cluster.node_name")] = None,
+    cluster_secret_file: Annotated[str | None, _setting("cluster.secret_file")] = None,
     admin_port: Annotated[str | None, _setting("admin.port")] = None,
     admin_host: Annotated[str | None, _setting("admin.host")] = None,
     admin_token: Annotated[str | None, _setting("admin.token")] = None,
@@ -64,6 +67,10 @@ def serve(
         "store.durability": durability,
         "store.salvage": salvage,
         "groups.policy": group_policy,
+        "cluster.join": join,
+        "cluster.listen": cluster_listen,
+        "cluster.node_name": node_name,
+        "cluster.secret_file": cluster_secret_file,
         "admin.port": admin_port,
         "admin.host": admin_host,
         "admin.token": admin_token,

@@ -1,10 +1,11 @@
 """What a node is told: one definition, three sources, and errors that name what is wrong and where.
 
 `definition` holds the values, `settings` lists them one by one, `loading` reads them, `contradictions`
-refuses what can't be meant together, `groups` is the table of shared groups, and `toml` is for every file of
-settings.
+refuses what can't be meant together, `groups` and `cluster` are the tables of those names, and `toml` is for
+every file of settings.
 """
 
+from braidmq.config.cluster import ClusterConfig, Place, parse_place
 from braidmq.config.contradictions import refuse_contradictions
 from braidmq.config.definition import (
     AclConfig,
@@ -35,11 +36,13 @@ __all__ = [
     "AclConfig",
     "AdminConfig",
     "AuthConfig",
+    "ClusterConfig",
     "Config",
     "GroupOverride",
     "GroupsConfig",
     "Listener",
     "LogConfig",
+    "Place",
     "PolicyName",
     "Setting",
     "StoreConfig",
@@ -48,6 +51,7 @@ __all__ = [
     "is_loopback",
     "load_config",
     "located",
+    "parse_place",
     "refuse_contradictions",
     "without_secrets",
 ]

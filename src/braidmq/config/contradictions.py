@@ -2,6 +2,9 @@
 
 from urllib.parse import urlsplit
 
+import msgspec
+
+from braidmq.config.cluster import ClusterConfig, parse_place
 from braidmq.config.definition import AuthConfig, Config, Listener, is_loopback
 from braidmq.errors import ConfigError
 
@@ -30,6 +33,7 @@ def refuse_contradictions(config: Config) -> None:
     for listener in config.listeners:
         _refuse_doubtful_listener(listener, auth)
     _refuse_same_place(config)
+    _refuse_doubtful_cluster(config.cluster)
     auth.credentials()
     if auth.http_url is not None:
         _refuse_doubtful_url(auth.http_url)
@@ -44,6 +48,9 @@ def _refuse_same_place(config: Config) -> None:
         taken.add(place)
     if config.admin.port and (config.admin.host, config.admin.port) in taken:
         raise ConfigError(f"[admin] port ({config.admin.port}) is that of a listener; choose another")
+    taken.add((config.admin.host, config.admin.port or 0))
+    if config.cluster.is_on and config.cluster.place.port and config.cluster.place in taken:
+        raise ConfigError(f"[cluster] listen ({config.cluster.listen}) is taken by others; choose another")
 
 
 def _refuse_doubtful_url(url: str) -> None:
@@ -76,4 +83,55 @@ def _refuse_doubtful_listener(listener: Listener, auth: AuthConfig) -> None:
         raise ConfigError(
             f"{where}: other machines could connect, and no authentication is configured; name users in "
             "[auth], or let everybody in with --set auth.allow_anonymous=true, or listen on 127.0.0.1"
+        )
+
+
+def _refuse_doubtful_cluster(cluster: ClusterConfig) -> None:
+    if not cluster.is_on:
+        _refuse_lone_settings(cluster)
+        return
+    for key in ("advertise", "client_address"):
+        text = getattr(cluster, key)
+        if text is not None and parse_place(text) is None:
+            raise ConfigError(f"[cluster] {key}: {text!r} is no address; write host:port")
+    if cluster.secret is not None and cluster.secret_file is not None:
+        raise ConfigError("[cluster] secret and secret_file exclude each other; leave one out")
+    if cluster.secret is None and cluster.secret_file is None:
+        cluster.shared_secret()  # says what to do
+    files = (cluster.certificate, cluster.key, cluster.ca)
+    if any(files) and not all(files):
+        raise ConfigError("[cluster] certificate, key and ca belong together, and one of them is missing")
+    if cluster.encrypts and cluster.plaintext:
+        raise ConfigError("[cluster] plaintext and certificate exclude each other; leave one out")
+    _refuse_open_links(cluster)
+
+
+def _refuse_lone_settings(cluster: ClusterConfig) -> None:
+    """A node that is told how to be in a cluster, and not which, is told so; a secret alone does no harm."""
+    harmless = ("name", "secret", "secret_file")
+    for field in msgspec.structs.fields(cluster):
+        if field.name not in harmless and getattr(cluster, field.name) != field.default:
+            raise ConfigError(
+                f"[cluster] {field.name} is set, but there is no cluster: set listen where others connect, "
+                "or join where they are"
+            )
+
+
+def _refuse_open_links(cluster: ClusterConfig) -> None:
+    """Links with other machines are encrypted, or said not to be; and they need an address of this one."""
+    discovered = (cluster.discovery,) if cluster.discovery is not None else ()
+    others = [place for place in (*map(parse_place, cluster.seeds), *discovered) if place is not None]
+    far = next((place for place in others if not is_loopback(place.host)), None)
+    if not (cluster.encrypts or cluster.plaintext):
+        where = cluster.place if not is_loopback(cluster.place.host) else far
+        if where is not None:
+            key = "listen" if where is not far else "join"
+            raise ConfigError(
+                f"[cluster] {key} ({where.text}) is beyond this machine; "
+                "set certificate, key and ca, or plaintext = true if the network is encrypted anyway"
+            )
+    if far is not None and is_loopback(cluster.place.host):
+        raise ConfigError(
+            f"[cluster] listen is missing: {far.text} could not reach 127.0.0.1; set listen to "
+            f'"0.0.0.0:{far.port}" or to an address of this machine'
         )

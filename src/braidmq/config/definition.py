@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from braidmq.config.cluster import ClusterConfig
 from braidmq.config.groups import GroupsConfig
 from braidmq.errors import ConfigError
 from braidmq.limits import Limits
@@ -272,6 +273,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     auth: AuthConfig = AuthConfig()
     acl: AclConfig = AclConfig()
     groups: GroupsConfig = GroupsConfig()
+    cluster: ClusterConfig = ClusterConfig()
     admin: AdminConfig = AdminConfig()
     log: LogConfig = LogConfig()
     observers: dict[str, dict[str, Any]] = {}  # [observers.NAME]: a plug-in, and what it is told

@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -26,6 +26,9 @@ from braidmq.config.settings import (
 )
 from braidmq.config.toml import Keys, line_of, nearest, parse_toml, read_text
 from braidmq.errors import ConfigError
+
+# What Kubernetes tells of a service of the name of one of our tables; we have no settings that end so.
+OF_A_SERVICE: Final = re.compile(ENVIRONMENT_PREFIX + r"CLUSTER_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_\w+)?)")
 
 
 def load_config(
@@ -119,6 +122,8 @@ def _checked_value(name: str, value: object, where: str, *, strict: bool) -> obj
             raise ConfigError(f"{where}: plug-ins are configured in a file only, as [{table}.NAME]")
         known = [other.key for other in SETTINGS.values() if other.table == table]
         raise ConfigError(f"{where}: unknown key{nearest(name.partition('.')[2], known)}")
+    if setting.is_list and isinstance(value, str) and not strict:
+        value = value.replace(",", " ").split()
     try:
         checked: object = msgspec.convert(value, setting.type, strict=strict)
     except msgspec.ValidationError as error:
@@ -139,7 +144,8 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, _Source]:
     """The settings among the variables.
 
     Foreign variables under our prefix are let pass, because Kubernetes sets such (BRAIDMQ_SERVICE_HOST, for
-    a service of that name); one that begins like a table of ours must be a key of it.
+    a service of that name); one that begins like a table of ours must be a key of it, unless it is what
+    Kubernetes sets for a service called braidmq-cluster.
     """
     by_variable = {setting.variable: setting for setting in SETTINGS.values() if setting.is_scalar}
     found = {}
@@ -147,6 +153,8 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, _Source]:
         if variable in by_variable:
             name = by_variable[variable].name
             found[name] = _Source(_checked_value(name, value, variable, strict=False), variable)
+        elif OF_A_SERVICE.fullmatch(variable):
+            continue
         elif variable.startswith(tuple(f"{ENVIRONMENT_PREFIX}{table.upper()}_" for table in TABLES)):
             raise ConfigError(f"{variable}: unknown setting{nearest(variable, list(by_variable))}")
     return found

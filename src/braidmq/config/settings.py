@@ -38,9 +38,19 @@ class Setting(NamedTuple):
         return _in_words(inspect.type_info(self.type))
 
     @property
+    def shown_default(self) -> str:
+        """Its default, as people are told it."""
+        return "none" if self.default in (None, ()) else str(self.default).lower()
+
+    @property
     def is_scalar(self) -> bool:
         """Whether one word can say it; the others are set in a file only."""
         return get_origin(_bare(self.type)) is not dict
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it has several values; a variable has spaces or commas between them."""
+        return get_origin(_bare(self.type)) is tuple
 
 
 def _bare(annotation: Any) -> Any:
@@ -58,6 +68,10 @@ def _metas(annotation: Any) -> Iterator[msgspec.Meta]:
 
 def _in_words(type_: inspect.Type) -> str:
     match type_:
+        case inspect.Metadata(type=inspect.StrType(), extra_json_schema={"examples": [example, *_]}):
+            return f"a text such as {example}"
+        case inspect.VarTupleType():
+            return "a list of texts"
         case inspect.Metadata(type=inner):
             return _in_words(inner)
         case inspect.UnionType(types=types):
@@ -104,7 +118,9 @@ def settings() -> Iterator[Setting]:
 OPEN_TABLES: Final = frozenset({"observers"})  # what is in them is for plug-ins to judge
 SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in settings()}
 TABLES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Config))
-SECRETS: Final = frozenset({"admin.token", "auth.http_url", "auth.scram_users"})  # never shown, nor in errors
+SECRETS: Final = frozenset(  # never shown, nor in errors
+    {"admin.token", "auth.http_url", "auth.scram_users", "cluster.secret"}
+)
 REPEATED_TABLES: Final = frozenset({"listener"})
 
 
@@ -117,6 +133,10 @@ OWN_FLAGS: Final = {
     "store.durability": "--durability",
     "store.salvage": "--salvage",
     "groups.policy": "--group-policy",
+    "cluster.join": "--join",
+    "cluster.listen": "--cluster-listen",
+    "cluster.node_name": "--node-name",
+    "cluster.secret_file": "--cluster-secret-file",
     "admin.port": "--admin-port",
     "admin.host": "--admin-host",
     "admin.token": "--admin-token",
