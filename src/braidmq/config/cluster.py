@@ -108,10 +108,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         "filters; full: in exact copies of all filters; flood and tree are for experiments: everything goes "
         "to all neighbours, or along a tree.",
     )] = "bloom"
-    neighbours: Annotated[int, msgspec.Meta(
-        ge=1, le=255,
-        description="With flood: to how many other nodes a message goes on.",
-    )] = 3
+    neighbours: Annotated[tuple[str, ...], msgspec.Meta(
+        description="With flood: the names of the nodes that a message goes on to. Without it: all.",
+    )] = ()
     suback: Annotated[Literal["propagated", "local"], msgspec.Meta(
         description="When a subscription is confirmed. propagated: when every linked node knows of it, so "
         "that nothing is missed which is published anywhere from then on. local: when this node does.",

@@ -1,7 +1,6 @@
 """Listeners: each accepted connection becomes a Link, over TCP or TLS, bare or in WebSocket frames."""
 
 import asyncio
-import errno
 import socket
 import ssl
 from collections.abc import Callable
@@ -11,9 +10,9 @@ import structlog
 
 from braidmq.broker.broker import Broker
 from braidmq.config import Listener
-from braidmq.errors import ConfigError
 from braidmq.net.accepted import CertifiedLink, address_text, introduce
 from braidmq.net.accepting import AcceptingServer, Address
+from braidmq.net.binding import BACKLOG, bound_sockets, cant_listen
 from braidmq.net.keepalive import keep_alive
 from braidmq.net.plain import PlainServer
 from braidmq.net.proxy import HeaderError, read_client
@@ -22,8 +21,6 @@ from braidmq.net.stream import LINGER_S, TransportLink, Turn
 from braidmq.net.websocket import WebSocketProtocol
 
 log = structlog.get_logger("braidmq.net")
-
-BACKLOG = 4096
 
 
 class Listening(Protocol):
@@ -86,7 +83,7 @@ async def listen(
     try:
         server = await _open(turn, poller, listener, context)
     except OSError as error:
-        raise ConfigError(_explained(error, listener.host, listener.port)) from error
+        raise cant_listen(error, listener.host, listener.port, "--port") from error
     keep_alive(server.sockets)
     return server, [address_text(listening.getsockname()) for listening in server.sockets]
 
@@ -98,11 +95,11 @@ async def _open(
     make = _protocol_maker(turn, listener)
     is_bare = context is None and listener.protocol == "mqtt"
     if poller is not None and is_bare and not listener.proxy_protocol:
-        return PlainServer(poller, await _bound_sockets(listener))
+        return PlainServer(poller, await bound_sockets(listener.host, listener.port))
     if context is None and not listener.proxy_protocol:
         return await loop.create_server(lambda: make(None), listener.host, listener.port, backlog=BACKLOG)
     porch = Porch(turn.broker, make, context, reads_header=listener.proxy_protocol)
-    return AcceptingServer(await _bound_sockets(listener), porch.introduce)
+    return AcceptingServer(await bound_sockets(listener.host, listener.port), porch.introduce)
 
 
 class _Arrival:
@@ -151,31 +148,3 @@ class Porch:
     async def _connect(self, accepted: socket.socket, peer: str) -> None:
         loop = asyncio.get_running_loop()
         await loop.connect_accepted_socket(lambda: self._make(peer), accepted, **self._tls)
-
-
-async def _bound_sockets(listener: Listener) -> list[socket.socket]:
-    """Listening sockets that nothing accepts from yet."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(
-        listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
-    listening = []
-    for family, _, _, _, address in dict.fromkeys(found):
-        bound = socket.create_server(address[:2], family=family, backlog=BACKLOG)
-        bound.setblocking(False)
-        listening.append(bound)
-    return listening
-
-
-def _explained(error: OSError, host: str, port: int) -> str:
-    where = f"can't listen on {host}:{port}"
-    if isinstance(error, socket.gaierror):
-        return f"{where}: there is no such host"
-    match error.errno:
-        case errno.EADDRINUSE:
-            return f"{where}: the port is taken by another process; choose another with --port"
-        case errno.EACCES:
-            return f"{where}: not permitted; ports below 1024 need root or CAP_NET_BIND_SERVICE"
-        case errno.EADDRNOTAVAIL:
-            return f"{where}: this machine has no such address"
-    return f"{where}: {error.strerror or error}"
