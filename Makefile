@@ -10,6 +10,8 @@ ARGS ?=
 EXTENSION_SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
 DEMO_SECONDS ?= 60
 MINUTES ?= 10
+SEEDS ?= 10000
+FIRST ?= 0
 
 # The pins hold in build isolation too; which of the two variables pip reads there depends on its version.
 export PIP_CONSTRAINT := constraints.txt
@@ -34,6 +36,10 @@ test: setup $(VENV)/.tools ## run the whole test suite
 .PHONY: hunt
 hunt: setup $(VENV)/.tools ## look for failures with new random examples, for MINUTES=10
 	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(ARGS)
+
+.PHONY: sim-cluster
+sim-cluster: setup ## break simulated clusters, SEEDS=10000 of them on all cores; FIRST=0
+	$(BIN)/braidmq sim cluster --seeds $(SEEDS) --first $(FIRST) $(ARGS)
 
 .PHONY: check
 check: setup $(VENV)/.tools ## style, types and import rules

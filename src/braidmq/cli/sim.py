@@ -1,4 +1,4 @@
-"""`braidmq sim`: the papers' experiments."""
+"""`braidmq sim`: the papers' experiments, and clusters that are broken on purpose."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,12 +7,14 @@ from cyclopts import App, Parameter, validators
 from rich.console import Console
 
 from braidmq.cli.sim_balance import balance
+from braidmq.cli.sim_cluster import cluster
 from braidmq.cli.sim_overlay import overlay
 from braidmq.cli.spark import trial_runner
 from braidmq.sim.bloom.experiment import FIGURES, Settings, run
 
 sim = App(name="sim", help="Run an experiment of the papers.", help_flags=["--help"])
 sim.command(balance)
+sim.command(cluster)
 sim.command(overlay)
 
 Figure = Literal["4", "5", "6", "matching", "hierarchy", "all"]

@@ -1,0 +1,123 @@
+"""What must hold in every story, each as a function that answers with what is wrong.
+
+They know what was seen from outside, and nothing of how nodes work. docs/cluster.md says what is promised.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Final
+
+from braidmq.sim.cluster.story import Letter, Story, Wish
+from braidmq.topics import matches
+
+ON_ITS_WAY_S: Final = 3.0  # a message that nothing disturbs has arrived by then
+
+
+def _obligations(story: Story) -> Iterator[tuple[Wish, Letter]]:
+    """Acknowledged messages that a plain subscription must have got by the end."""
+    acknowledged = [letter for letter in story.letters.values() if letter.acknowledged_by is not None]
+    for wish in story.wishes:
+        if wish.group is not None or wish.over_s < inf or story.last_lives.get(wish.client) != wish.life:
+            continue
+        for letter in acknowledged:
+            if (
+                min(letter.qos, wish.qos) >= 1
+                and letter.first_s > wish.granted_s
+                and matches(wish.filter, letter.topic)
+            ):
+                yield wish, letter
+
+
+def nothing_acknowledged_is_lost(story: Story) -> list[str]:
+    """(1) What was acknowledged at QoS 1 or 2 reaches every session that had its SUBACK before."""
+    wrong = []
+    for wish, letter in _obligations(story):
+        if story.has_got(wish, letter):
+            continue
+        if _was_told(story, wish, letter) and not _disk_took_it(story, letter):
+            by = letter.acknowledged_by
+            wrong.append(f"{wish.client} never got message {letter.number}, which {by} acknowledged")
+    return wrong
+
+
+def _was_told(story: Story, wish: Wish, letter: Letter) -> bool:
+    """Whether the origin has heard of the subscription: it was linked at the time, or for a while since."""
+    origin = letter.acknowledged_by
+    assert origin is not None
+    since_s = max(wish.granted_s, story.disks_lost.get(origin, 0.0))
+    at_once = story.links.during(origin, wish.node, wish.asked_s, wish.granted_s)
+    has_forgotten = since_s > wish.granted_s
+    return (at_once and not has_forgotten) or story.links.steady(origin, wish.node, since_s, letter.first_s)
+
+
+def _disk_took_it(story: Story, letter: Letter) -> bool:
+    return any(story.disks_lost.get(origin, -inf) >= letter.first_s for origin in letter.origins)
+
+
+def nothing_comes_twice(story: Story) -> list[str]:
+    """(2) A QoS 2 subscription gets a QoS 2 message once; what is published with QoS 0 never comes twice."""
+    wrong = []
+    for (client, _), events in story.got.items():
+        counts = Counter(event.number for event in events if not event.retain and event.qos != 1)
+        for number, count in counts.items():
+            qos = story.letters[number].qos
+            is_once = qos == 0 or all(event.qos == 2 for event in events if event.number == number)
+            if count > 1 and is_once:
+                wrong.append(f"{client} got message {number} of QoS {qos} {count} times")
+    return wrong
+
+
+def order_is_kept(story: Story) -> list[str]:
+    """(5) Of one publisher, topic, origin and class (QoS 0; 1 and 2), messages come in their order."""
+    wrong = []
+    for (client, _), events in story.got.items():
+        last: dict[tuple[str, str, str, bool], int] = {}
+        known: set[int] = set()
+        for event in events:
+            letter = story.letters[event.number]
+            if event.retain or event.number in known or len(letter.origins) > 1:
+                continue
+            known.add(event.number)
+            key = letter.publisher, letter.topic, letter.origins[0], letter.qos > 0
+            if event.number < last.get(key, -1):
+                wrong.append(f"{client} got message {event.number} behind {last[key]}")
+            last[key] = max(event.number, last.get(key, -1))
+    return wrong
+
+
+def suback_is_a_promise(story: Story) -> list[str]:
+    """(6) While nothing is broken, what is published after a SUBACK comes, whatever its QoS."""
+    wrong = []
+    for wish in story.wishes:
+        if wish.group is not None:
+            continue
+        for letter in story.letters.values():
+            is_due = wish.granted_s < letter.first_s and letter.first_s + ON_ITS_WAY_S < wish.over_s
+            if (
+                is_due
+                and matches(wish.filter, letter.topic)
+                and not story.has_got(wish, letter)
+                and _nothing_happened(story, wish, letter)
+            ):
+                wrong.append(f"{wish.client} never got message {letter.number}, published after its SUBACK")
+    return wrong
+
+
+def _nothing_happened(story: Story, wish: Wish, letter: Letter) -> bool:
+    until_s = letter.first_s + ON_ITS_WAY_S
+    return (
+        len(letter.origins) == 1
+        and story.is_quiet(wish.asked_s, until_s)
+        and story.is_here(wish.client, wish.granted_s, until_s)
+        and story.is_here(letter.publisher, letter.first_s, until_s)
+        and story.links.during(letter.origins[0], wish.node, wish.asked_s, until_s)
+    )
+
+
+CHECKERS: Final[tuple[Callable[[Story], list[str]], ...]] = (
+    nothing_acknowledged_is_lost,
+    nothing_comes_twice,
+    order_is_kept,
+    suback_is_a_promise,
+)

@@ -1,0 +1,206 @@
+"""What happens in a story, drawn from its seed before it begins: who there is, what they do, what breaks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from braidmq.sim.cluster.clients import Manners
+from braidmq.sim.cluster.machine import Habits
+from braidmq.sim.cluster.network import Delays
+from braidmq.sim.cluster.world import World
+from braidmq.sim.runner import derive_seed
+
+FAULTS: Final = ("crash", "disk", "cut", "part", "oneway", "lost", "away", "skew", "slow")
+FEATURES: Final = ("clean", "retained")
+
+TOPICS: Final = ("a/1", "a/2", "b/1", "b/2/3")
+FILTERS: Final = ("a/1", "a/+", "#", "b/#", "+/1", "a/2", "b/2/3")
+MEET_S: Final = 2.0  # nodes have found each other by then
+WRONG_CLOCK_S: Final = 30.0
+
+Deed = Callable[[World], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One story, all of it."""
+
+    seed: int
+    nodes: int = 3
+    faults: tuple[str, ...] = FAULTS
+    features: tuple[str, ...] = FEATURES
+    clients: int = 5
+    messages: int = 60
+    troubles: int = 4
+    seconds: float = 12.0
+
+    def repeat(self) -> str:
+        """The command that tells this story again."""
+        return (
+            f"braidmq sim cluster --seeds 1 --first {self.seed} --nodes {self.nodes}"
+            + _chosen("--faults", self.faults, FAULTS)
+            + _chosen("--features", self.features, FEATURES)
+        )
+
+
+def _chosen(flag: str, chosen: tuple[str, ...], everything: tuple[str, ...]) -> str:
+    return "" if chosen == everything else f" {flag} {','.join(chosen) or 'none'}"
+
+
+class Plan:
+    """Deeds and when they are done."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.rng = Random(derive_seed(task.seed, "plan"))
+        self.nodes = [f"n{number}" for number in range(1, task.nodes + 1)]
+        self.client_names = [f"c{number}" for number in range(1, task.clients + 1)]
+        self.delays = self._delays()
+        self.habits = {name: self._habits() for name in self.nodes}
+        self.manners = {name: self._manners() for name in self.client_names}
+        self.homes = {name: self.rng.choice(self.nodes) for name in self.client_names}
+        self.deeds: list[tuple[float, Deed]] = []
+        self._number = 0
+        self._draw_clients()
+        self._draw_messages()
+        self._draw_troubles()
+        self.deeds.sort(key=lambda deed: deed[0])
+
+    @property
+    def ends_s(self) -> float:
+        return MEET_S + self.task.seconds
+
+    def _has(self, fault: str) -> bool:
+        return fault in self.task.faults
+
+    # ---- who there is --------------------------------------------------------------------------------
+
+    def _delays(self) -> Delays:
+        return Delays(0.0002, self.rng.choice((0.001, 0.01, 0.04)))
+
+    def _habits(self) -> Habits:
+        rng = self.rng
+        slowest_s = rng.choice((0.001, 0.01, 0.2)) if self._has("slow") else 0.001
+        wrong_s = rng.uniform(0, WRONG_CLOCK_S) if self._has("skew") else 0.0
+        return Habits((0.0, slowest_s), rng.choice((0.0, 0.05)), wrong_s)
+
+    def _manners(self) -> Manners:
+        rng = self.rng
+        lasts = "clean" not in self.task.features or rng.random() < 0.7
+        patience = rng.choice(((0.0, 0.0), (0.0, 0.0), (0.0, 0.3))) if self._has("slow") else (0.0, 0.0)
+        return Manners(lasts, rng.choice((1, 3, 20)), patience, moves="movers" in self.task.features)
+
+    # ---- what they do --------------------------------------------------------------------------------
+
+    def _any_time(self) -> float:
+        return MEET_S + self.rng.uniform(0.0, self.task.seconds)
+
+    def _draw_clients(self) -> None:
+        rng = self.rng
+        for name in self.client_names:
+            come_s = MEET_S + rng.uniform(0.0, 1.0)
+            self.deeds.append((come_s, _come(name)))
+            for _ in range(rng.randint(0, 2)):
+                filter, qos = rng.choice(FILTERS), rng.randint(0, 2)
+                at_s = come_s if rng.random() < 0.5 else self._any_time()
+                self.deeds.append((at_s, _subscribe(name, filter, qos)))
+                if rng.random() < 0.2:
+                    self.deeds.append((self._any_time(), _unsubscribe(name, filter)))
+
+    def _draw_messages(self) -> None:
+        """Some alone, some in bursts."""
+        rng, left = self.rng, self.task.messages
+        while left > 0:
+            at_s, name = self._any_time(), rng.choice(self.client_names)
+            burst = min(left, rng.choice((1, 1, 2, 8)))
+            for _ in range(burst):
+                retain = "retained" in self.task.features and rng.random() < 0.15
+                is_empty = retain and rng.random() < 0.3
+                self.deeds.append(
+                    (at_s, _Publishing(self, name, rng.choice(TOPICS), rng.randint(0, 2), retain, is_empty))
+                )
+            left -= burst
+
+    def next_number(self) -> int:
+        """Messages are numbered in the order in which they are published."""
+        self._number += 1
+        return self._number
+
+    # ---- what breaks ---------------------------------------------------------------------------------
+
+    def _draw_troubles(self) -> None:
+        kinds = [
+            kind for kind in ("crash", "disk", "cut", "part", "oneway", "lost", "away") if self._has(kind)
+        ]
+        for _ in range(self.rng.randint(0, self.task.troubles) if kinds else 0):
+            kind = self.rng.choice(kinds)
+            if kind == "disk" and self.rng.random() < 0.7:  # it excuses so much that it has to be rare
+                kind = "crash" if "crash" in kinds else kind
+            getattr(self, f"_draw_{kind}")(self._any_time())
+
+    def _draw_crash(self, at_s: float, *, loses_disk: bool = False) -> None:
+        name = self.rng.choice(self.nodes)
+        down_s = self.rng.choice((0.1, 1.0, 5.0))
+        self.deeds.append((at_s, lambda world: world.crash(name, loses_disk=loses_disk)))
+        self.deeds.append((at_s + down_s, lambda world: world.start(name)))
+
+    def _draw_disk(self, at_s: float) -> None:
+        self._draw_crash(at_s, loses_disk=True)
+
+    def _draw_cut(self, at_s: float) -> None:
+        if len(self.nodes) > 1:
+            one, other = self.rng.sample(self.nodes, 2)
+            self.deeds.append((at_s, lambda world: world.cut(one, other)))
+
+    def _draw_part(self, at_s: float) -> None:
+        apart = set(self.rng.sample(self.nodes, self.rng.randint(1, max(1, len(self.nodes) // 2))))
+        ways = [(a, b) for a in self.nodes for b in self.nodes if (a in apart) != (b in apart)]
+        self._block(at_s, ways)
+
+    def _draw_oneway(self, at_s: float) -> None:
+        if len(self.nodes) > 1:
+            self._block(at_s, [tuple(self.rng.sample(self.nodes, 2))])  # type: ignore[list-item]
+
+    def _block(self, at_s: float, ways: list[tuple[str, str]]) -> None:
+        self.deeds.append((at_s, lambda world: world.part(ways)))
+        self.deeds.append((at_s + self.rng.choice((0.5, 2.0, 6.0)), lambda world: world.mend(ways)))
+
+    def _draw_lost(self, at_s: float) -> None:
+        """A client's connection is cut."""
+        name = self.rng.choice(self.client_names)
+        self.deeds.append((at_s, lambda world: world.cut(name, world.clients[name].node)))
+
+    def _draw_away(self, at_s: float) -> None:
+        """A client goes, and comes back."""
+        name, politely = self.rng.choice(self.client_names), self.rng.random() < 0.5
+        self.deeds.append((at_s, lambda world: world.clients[name].go(politely=politely)))
+        self.deeds.append((at_s + self.rng.choice((0.2, 3.0)), lambda world: world.clients[name].come()))
+
+
+def _come(name: str) -> Deed:
+    return lambda world: world.clients[name].come()
+
+
+def _subscribe(name: str, filter: str, qos: int) -> Deed:
+    return lambda world: world.clients[name].subscribe(filter, qos)
+
+
+def _unsubscribe(name: str, filter: str) -> Deed:
+    return lambda world: world.clients[name].unsubscribe(filter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Publishing:
+    plan: Plan
+    client: str
+    topic: str
+    qos: int
+    retain: bool
+    is_empty: bool
+
+    def __call__(self, world: World) -> None:
+        client = world.clients[self.client]
+        if client.can_publish(self.qos):
+            number = self.plan.next_number()
+            client.publish(number, self.topic, self.qos, retain=self.retain, is_empty=self.is_empty)
