@@ -166,3 +166,58 @@ def test_too_many_of_anything_in_a_packet_is_refused() -> None:
         client = world.connect("c")
         client.send_bytes(encode(packet, V5))
         assert client.expect(Disconnect).reason == ReasonCode.QUOTA_EXCEEDED
+
+
+def test_many_who_are_sent_retained_messages_make_no_more_work_than_one() -> None:
+    world = world_of_turns(0.1)
+    world.connect("w").send(*(Publish(f"r/{number}", b"x", retain=True) for number in range(200)))
+    clients = [world.connect(f"c-{number}") for number in range(20)]
+    request = encode(Subscribe(1, (Subscription("r/#"),)), V5)
+    for client in clients:
+        client.connection.receive(request, world.now)
+    found = [read_retained(client) for client in clients]
+    turns_taken = 0
+    while world.deferred:
+        assert len(world.deferred) == 1
+        world.deferred.pop(0)()
+        of_turn = [read_retained(client) for client in clients]
+        assert sum(map(len, of_turn)) <= TURN_MS / 0.1 / 4 + 1
+        found = [former + new for former, new in zip(found, of_turn, strict=True)]
+        turns_taken += 1
+    assert turns_taken > len(clients)
+    assert all(sorted(topics) == sorted({f"r/{number}" for number in range(200)}) for topics in found)
+
+
+def test_who_waits_longest_is_sent_retained_messages_next() -> None:
+    world = world_of_turns(0.1)
+    world.connect("w").send(*(Publish(f"r/{number}", b"x", retain=True) for number in range(200)))
+    greedy, modest = world.connect("greedy"), world.connect("modest")
+    request = encode(Subscribe(1, (Subscription("r/#"),)), V5)
+    for client in (greedy, modest):
+        client.connection.receive(request, world.now)
+    for _ in range(100):
+        greedy.connection.receive(request, world.now)  # all over again
+        greedy.read()
+        world.deferred.pop(0)()
+    assert len(read_retained(modest)) == 200
+    world.run_deferred()
+
+
+def test_who_goes_before_its_turn_holds_nobody_up() -> None:
+    world = world_of_turns(0.1)
+    world.connect("w").send(*(Publish(f"r/{number}", b"x", retain=True) for number in range(200)))
+    clients = [world.connect(f"c-{number}") for number in range(3)]
+    for client in clients:
+        client.connection.receive(encode(Subscribe(1, (Subscription("r/#"),)), V5), world.now)
+    for client in clients[:2]:
+        client.vanish()
+    found = read_retained(clients[2])
+    while world.deferred:
+        world.deferred.pop(0)()
+        found += read_retained(clients[2])
+    assert len(found) == 200
+    assert world.broker.hub.replaying == 0
+
+
+def read_retained(client: Client) -> list[str]:
+    return [packet.topic for packet in client.read() if isinstance(packet, Publish)]

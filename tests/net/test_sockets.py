@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 from braidmq.access.rules import Rules
 from braidmq.broker.access import BuiltInGate
@@ -77,3 +78,26 @@ async def test_lingerers_give_way_to_who_needs_a_socket() -> None:
             late.close()
         poller.close()
         turn.stop()
+
+
+def test_a_turn_is_finished_once_however_often_it_was_finished_before() -> None:
+    class Loop:
+        def __init__(self) -> None:
+            self.soon: list[Callable[[], None]] = []
+
+        def call_soon(self, action: Callable[[], None]) -> None:
+            self.soon.append(action)
+
+        def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
+            """The broker's own timers."""
+
+    loop = Loop()
+    turn = Turn(World().broker, loop)
+    for _ in range(10):
+        turn.begun()
+        turn.finish()  # as after each reading of sockets
+    assert len(loop.soon) == 1
+    loop.soon.pop()()
+    assert not loop.soon
+    turn.begun()
+    assert len(loop.soon) == 1

@@ -33,6 +33,7 @@ from braidmq.broker.outlet import Outlet
 from braidmq.broker.paging import Pager
 from braidmq.broker.publishing import Publishing
 from braidmq.broker.quotas import AddressRates, MeteredConnection
+from braidmq.broker.replays import Replays
 from braidmq.broker.retained import RetainedMessages
 from braidmq.broker.rights import overflow_of, recheck, replace_gate
 from braidmq.broker.router import Router
@@ -86,6 +87,7 @@ class Broker:
             self.hub.pager = Pager(self.hub, self.router, store.pages)
         self.status_reports = StatusReports()
         self.retained = RetainedMessages(self.hub)
+        self.replays = Replays(self.hub)
         self.publishing = Publishing(self.hub, self.router, self.retained)
         self.sessions: dict[str, Session] = {}
         self._sessions_of: Counter[str | None] = Counter()  # how many of them each user has

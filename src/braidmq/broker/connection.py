@@ -88,7 +88,6 @@ class Connection(Lane):
         self._status_pace: Bucket | None = None
         self._pauses: set[Pause] = set()
         self._unfinished: Iterator[None] | None = None  # what is left of a packet that makes much work
-        self._asks_for_more = False  # for the session, in a later turn
         self._is_read = True  # the shell reads, as far as we have told it
         self._timer: Timer | None = broker.timers.set(
             hub.now + hub.limits.connect_timeout_s, self._connect_timed_out
@@ -387,14 +386,12 @@ class Connection(Lane):
             self.session.has_room_again()
 
     def ask_for_more(self) -> None:
-        if not self._asks_for_more:
-            self._asks_for_more = True
-            self.shell.defer(self._send_more)
+        self.broker.replays.add(self)
 
-    def _send_more(self) -> None:
-        self._asks_for_more = False
+    def send_more(self) -> None:
+        """It is this connection's turn to send retained messages."""
         if self.state is State.OPEN:
-            self.session.has_room_again()
+            self.session.replay_on()
 
     # ---- questions of the lane -----------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ cdef class Hub:
     # Limits that the hot path reads, as C values.
     cdef double work_s_max
     cdef public int resting                 # connections that have more to do than they had time for
+    cdef public int replaying               # connections that wait for their turn to send retained messages
     cdef Py_ssize_t packet_bytes_max
     cdef Py_ssize_t topic_bytes_max
     cdef int topic_levels_max

@@ -26,6 +26,7 @@ cdef class Session(Receiver):
     cdef Overflow on_overflow
     cdef object resend                       # deque of packet ids to send again on this connection, or None
     cdef object replay                       # filter -> (iterator, target): retained messages yet to be sent, or None
+    cdef bint awaits_replay                  # until it is this session's turn to send some of them
     cdef readonly int window                 # QoS 1/2 messages that the client takes at a time
     cdef readonly int outstanding            # of them on their way on this connection
     cdef readonly unsigned long long last_sequence    # the number of the newest delivery
@@ -69,7 +70,9 @@ cdef class Session(Receiver):
     cdef int finish(self, Slot* slot, unsigned int reason) except -1
     cdef int settle(self, unsigned long long sequence) except -1
     cdef int pump_more(self) except -1
+    cdef bint may_replay(self) noexcept
     cdef int replay_some(self) except -1
+    cdef int await_replay(self) except -1
     cdef inline bint is_behind(self) noexcept:
         # Something waits for room at the client.
         return self.queue is not None or self.resend is not None or self.replay is not None

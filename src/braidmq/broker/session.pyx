@@ -90,6 +90,7 @@ cdef class Session(Receiver):
         self.outlet = None
         self.resend = None
         self.replay = None
+        self.awaits_replay = False
         self.outstanding = 0
         if self.member is not None:
             self.agenda.tell_of_member(MEMBER_WENT, self.member)
@@ -302,17 +303,23 @@ cdef class Session(Receiver):
             self.send_waiting()
         if self.queue is not None and self.queue.head.count < FETCHED_BELOW and self.queue.page_count():
             self.hub.pager.fetch(self)
-        if self.replay is not None:
-            self.replay_some()
+        if self.may_replay() and not self.awaits_replay:
+            if self.hub.replaying:
+                self.await_replay()
+            else:
+                self.replay_some()
         return 0
+
+    cdef bint may_replay(self) noexcept:
+        return self.replay is not None and self.queue is None and self.resend is None and self.may_send()
 
     cdef int replay_some(self) except -1:
         """Send retained messages, if nothing else waits: some now, and some when the others have had their turn."""
         cdef int looked_at = 0
         cdef double until_s = self.hub.stopwatch.read_s() + self.hub.work_s_max / REPLAY_SHARE
-        while self.replay is not None and self.queue is None and self.resend is None and self.may_send():
+        while self.may_replay():
             if looked_at == REPLAYED_AT_A_STRETCH or (looked_at and self.hub.stopwatch.read_s() > until_s):
-                self.outlet.ask_for_more()
+                self.await_replay()
                 break
             looked_at += 1
             filter = next(iter(self.replay))
@@ -323,6 +330,18 @@ cdef class Session(Receiver):
             elif message is not None:
                 self.hand_out(message, target, True, None)
         return 0
+
+    cdef int await_replay(self) except -1:
+        """Let the others have their turn first."""
+        self.awaits_replay = True
+        self.outlet.ask_for_more()
+        return 0
+
+    def replay_on(self):
+        """It is this session's turn to send retained messages."""
+        self.awaits_replay = False
+        self.replay_some()
+        self.has_room_again()
 
     cdef int send_waiting(self) except -1:
         """Send the first that waits in memory."""

@@ -57,12 +57,16 @@ cdef class Turn:
         """Something has happened: finish the turn before the loop waits again."""
         if not self.is_scheduled:
             self.is_scheduled = True
-            self.loop.call_soon(self.finish)
+            self.loop.call_soon(self._finish_as_scheduled)
+
+    def _finish_as_scheduled(self):
+        # Only here: a turn that was finished before leaves its call in the loop, and must not be given another.
+        self.is_scheduled = False
+        self.finish()
 
     def finish(self):
         cdef Lane connection
         cdef list dirty
-        self.is_scheduled = False
         self.hub.end_turn()
         dirty = self.hub.dirty[:]
         self.hub.dirty.clear()

@@ -1,8 +1,20 @@
 """What members and publishers may make a group keep."""
 
+import gc
+
+from braidmq.broker.sharing.queue import Entry
 from braidmq.config.groups import GroupsConfig
-from braidmq.wire import Puback, Publish, ReasonCode, Suback, Subscribe, Subscription, Unsubscribe
-from tests.broker.world import Client, World
+from braidmq.wire import (
+    Properties,
+    Puback,
+    Publish,
+    ReasonCode,
+    Suback,
+    Subscribe,
+    Subscription,
+    Unsubscribe,
+)
+from tests.broker.world import Client, TickingStopwatch, World
 
 MEMORY_BYTES = 50_000
 GROUPS = 20
@@ -81,3 +93,28 @@ def test_what_is_given_up_is_no_longer_charged() -> None:
     member.vanish()  # and with its session the groups are gone
     assert len(here.broker.groups) == 0
     assert here.broker.hub.queue_memory_bytes == 0
+
+
+def test_the_sweep_of_many_groups_is_spread_over_turns() -> None:
+    world = World(stopwatch=TickingStopwatch(0.001), work_ms_max=20)
+    member = world.connect("member", properties=Properties(session_expiry_s=100))
+    member.subscribe(*(f"$share/g{number}/job" for number in range(100)), qos=1)
+    member.vanish()
+    lasting = Publish("job", b"x", 1, packet_id=1)
+    expiring = Publish("job", b"x", 1, packet_id=2, properties=Properties(message_expiry_s=1))
+    world.connect("boss").send(lasting, expiring)
+    swept = []
+    while (before := waiting(world)) > 100:
+        world.pass_time(world.broker.timers.next_at_s - world.now)
+        swept.append(before - waiting(world))
+    assert max(swept) <= 20 / 4 + 1
+    assert waiting(world) == 100
+    world.check()
+
+
+def waiting(world: World) -> int:
+    return sum(group.core.queue.count for group in world.broker.groups)
+
+
+def test_what_waits_in_a_group_is_left_out_by_the_garbage_collector() -> None:
+    assert not gc.is_tracked(Entry("message", "publisher", b"topic", 1, 100, 1.0, 1))

@@ -33,6 +33,7 @@ cdef class GroupQueue:
     cdef public bint is_pageable         # the caller can put what waits behind the lanes on disk
     cdef readonly Py_ssize_t count       # of all that waits
     cdef readonly Py_ssize_t size_bytes
+    cdef Py_ssize_t expiring_count       # of those in memory, that do expire
     cdef readonly Py_ssize_t behind_count        # of it, not in the lanes
     cdef readonly Py_ssize_t behind_bytes
     cdef Py_ssize_t paged_bytes          # of those behind, on disk

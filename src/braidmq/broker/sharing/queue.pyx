@@ -13,11 +13,14 @@ lane is empty; sequences grow from the lanes (and what members have) over the pa
 `size_bytes` are those of all that waits. Bounds are asked for (`is_over`), not
 enforced: who adds decides what gives way. Cost: add, first, take O(1); put_back O(entries put back, and
 those waiting that are older than the youngest of them); take_oldest, take_newest O(lanes); take_all,
-take_expired O(messages in memory).
+take_expired O(messages in memory), or O(1) if none of them ever expires.
 
 Its memory counts towards the bound of the node: a message once, however many wait for it, and what an entry and
 a lane take besides.
 """
+
+cimport cython
+from libc.math cimport INFINITY
 
 from collections import deque
 from itertools import chain
@@ -35,6 +38,17 @@ cdef enum:
 _sequence = attrgetter("sequence")
 
 
+cdef list expired_of(object entries, double now):
+    cdef Entry entry
+    return [entry for entry in entries if entry.expires_at_s <= now]
+
+
+cdef object left_of(object entries, double now):
+    cdef Entry entry
+    return deque([entry for entry in entries if entry.expires_at_s > now])
+
+
+@cython.no_gc  # a million of them may wait, and a collection would look at each; none is in a cycle
 cdef class Entry:
     def __init__(self, object message, object publisher, object topic, int qos, Py_ssize_t size_bytes,
                  double expires_at_s, long long sequence):
@@ -172,6 +186,8 @@ cdef class GroupQueue:
         cdef Message message
         self.count += 1
         self.size_bytes += entry.size_bytes
+        if entry.expires_at_s != INFINITY:
+            self.expiring_count += 1
         if self.hub is not None:
             message = <Message>entry.message
             self.hub.queue_memory_bytes += ENTRY_BYTES + (message.cost() if message.holders == 0 else 0)
@@ -181,6 +197,8 @@ cdef class GroupQueue:
         cdef Message message
         self.count -= 1
         self.size_bytes -= entry.size_bytes
+        if entry.expires_at_s != INFINITY:
+            self.expiring_count -= 1
         if self.hub is not None:
             message = <Message>entry.message
             message.holders -= 1
@@ -286,19 +304,21 @@ cdef class GroupQueue:
 
     def take_expired(self, double now):
         """Those in memory; on disk they are found when they are read."""
-        expired = []
-        behind = [entry for entry in self.tail if entry.expires_at_s <= now]
+        cdef list behind, here, expired = []
+        if not self.expiring_count:
+            return expired
+        behind = expired_of(self.tail, now)
         if behind:
-            self.tail = deque([entry for entry in self.tail if entry.expires_at_s > now])
+            self.tail = left_of(self.tail, now)
             for entry in behind:
                 self.counted_out_behind(entry)
         for lane in self.lanes():
-            waiting = self.by_lane[lane]
-            expired += [entry for entry in waiting if entry.expires_at_s <= now]
-            left = deque([entry for entry in waiting if entry.expires_at_s > now])
-            if left:
-                self.by_lane[lane] = left
-            else:
+            here = expired_of(self.by_lane[lane], now)
+            if not here:
+                continue
+            expired += here
+            self.by_lane[lane] = left_of(self.by_lane[lane], now)
+            if not self.by_lane[lane]:
                 self.close_lane(lane)
         for entry in expired:
             self.counted_out(entry)
@@ -321,4 +341,5 @@ cdef class GroupQueue:
         assert self.tail_bytes() == sum(entry.size_bytes for entry in self.tail)
         assert self.paged_bytes == sum(page.cost for page in pages)
         assert self.count == sum(map(len, lanes)) + self.behind_count
+        assert self.expiring_count == sum(entry.expires_at_s != INFINITY for entry in self)
         assert self.in_lanes_bytes() == sum(entry.size_bytes for lane in lanes for entry in lane)

@@ -6,6 +6,7 @@ router. Cost: what is done with all groups (another configuration, other rights,
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -25,6 +26,8 @@ from braidmq.store.records import GroupName
 from braidmq.timing.timers import Timers
 
 SWEEP_S: Final = 5.0  # how long an expired message may hold memory in a group
+SWEEP_SHARE: Final = 0.25  # of a turn's time that sweeping may take; it goes on
+SWEEP_PAUSE_S: Final = 0.01  # after this
 MayRead = Callable[[Session, bytes], bool]
 SETTINGS: Final = tuple(field.name for field in msgspec.structs.fields(GroupSettings))
 
@@ -123,17 +126,23 @@ class GroupRegistry:
         return member_may_read
 
     def _sweep(self) -> None:
-        for group in self:
+        self._sweep_some(iter(self))
+
+    def _sweep_some(self, groups: Iterator[GroupReceiver]) -> None:
+        """Sweep groups until others should have their turn; the rest follow soon."""
+        until_s = self._hub.stopwatch.read_s() + self._hub.limits.work_ms_max / 1000 * SWEEP_SHARE
+        for group in groups:
             group.sweep()
+            if self._hub.stopwatch.read_s() > until_s:
+                self._timers.set(self._hub.now + SWEEP_PAUSE_S, partial(self._sweep_some, groups))
+                return
         self._timers.set(self._hub.now + SWEEP_S, self._sweep)
 
 
 def plan_of(config: GroupsConfig, name: str, filter: bytes) -> Plan:
     """What the configuration says about the group of that name and filter."""
     overrides = [
-        config.override[key]
-        for key in (f"{name}/{filter.decode()}", name)
-        if key in config.override
+        config.override[key] for key in (f"{name}/{filter.decode()}", name) if key in config.override
     ]
     values = {setting: _first_set(overrides, setting, getattr(config, setting)) for setting in SETTINGS}
     for override in overrides:
