@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -272,6 +273,7 @@ class Cluster:
     def _prove(self, link: Link, control: Hello | Proof, now: float) -> Iterator[Effect]:
         answer = link.handshake.take(control)
         if link.is_proven:
+            self._found(link)
             self._judge(link, now)
             loser = self._links.loser(link)
             if loser is not None:
@@ -282,6 +284,11 @@ class Cluster:
         if link.is_proven:
             yield Proven(link.number, link.hello.node)
             yield Send(link.number, frames.control(self._welcome(link.hello.node, now)))
+
+    def _found(self, link: Link) -> None:
+        """Who is at an address is known now: from here on the member is dialled, not the address."""
+        if link.dialled in self._seeds:
+            self._seeds[link.dialled] = link.hello.node
 
     def _judge(self, link: Link, now: float) -> None:
         """Whether a proven peer may be linked with."""
@@ -334,10 +341,6 @@ class Cluster:
         member.clock_offset_s = (hello.wall_ms - self.clock.wall_ms(link.opened_s)) / 1000
         link.is_open = True
         self._dialling.stop(member.node)
-        if link.dialled is not None:
-            self._dialling.stop(link.dialled)
-            self._haunts.pop(link.dialled, None)
-            self._seeds.update({link.dialled: member.node} if link.dialled in self._seeds else {})
         self.clock.seen(welcome.hlc, now)
         if is_news:
             yield Met(member.node)
@@ -532,9 +535,12 @@ class Cluster:
         for member in self.members:
             if not member.is_linked:
                 self._want(member, now)
-        found = {address for address, node in self._seeds.items() if node in self.members}
+        found = {address for member in self.members for address in member.addresses}
+        found |= {address for address, node in self._seeds.items() if node in self.members}
         for address in [*self._seeds, *self._haunts]:
-            if address not in found and address not in self._mine:
+            if address in found or address in self._mine or self._haunts.get(address, inf) <= now:
+                self._dialling.stop(address)
+            else:
                 self._dialling.want(address, (address,), now)
         for address in self._dialling.due(now):
             yield Dial(address)
