@@ -71,7 +71,7 @@ class InterestIndex(SlicedFilter):
             raise ValueError("None can't be a peer's name")
         if peer not in self._columns:
             if None not in self.labels:
-                self._make_room_for_wider_rows()
+                self._fit_rows(2 * self.width)
             self._columns[peer] = Column(self.occupy(peer))
             self._refresh_known_false()
 
@@ -114,6 +114,12 @@ class InterestIndex(SlicedFilter):
                 self._load(column, column.staged, max(1, bytes_max // BLOCK_BYTES))
                 return True
         return False
+
+    def bound_rows(self, bytes_max: int) -> None:
+        """Let the rows take so much: what no longer fits is staged, what now fits `advance` will load."""
+        self._rows_bytes_max = bytes_max
+        self._fit_rows(self.width)
+        self._refresh_known_false()
 
     def bits(self, peer: Hashable) -> bytes:
         """The bits held for a peer, wherever they are."""
@@ -175,12 +181,14 @@ class InterestIndex(SlicedFilter):
         self.stage(column.slot, filter)
         column.staged, column.rows_written = filter, 0
 
-    def _make_room_for_wider_rows(self) -> None:
-        """Before rows of twice the width: unload what would then take too much, and shorten the rows."""
+    def _fit_rows(self, width: int) -> None:
+        """Unload what takes too much in rows of that width, and shorten the rows to what is left."""
         for column in self._columns.values():
-            if column.staged is None and not self._fits(column.blocks, 2 * self.width):
-                self._unload(column)
-        if not self._fits(self.blocks, 2 * self.width):
+            if not self._fits(column.blocks, width):
+                column.rows_written = 0
+                if column.staged is None and column.blocks:
+                    self._unload(column)
+        if not self._fits(self.blocks, width):
             self._resize_rows(self._largest_loaded())
 
     def _fits(self, blocks: int, width: int) -> bool:

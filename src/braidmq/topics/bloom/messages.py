@@ -116,7 +116,7 @@ def apply_delta(delta: Delta, filter: PrefixFilter) -> None:
 
 def encode_snapshot(epoch: int, sequence: int, filter: PrefixFilter) -> bytes:
     masks = masks_of(filter)
-    return _seal(
+    return seal(
         _HEADER.pack(epoch, sequence, Kind.SNAPSHOT)
         + _SHAPE.pack(filter.seed, filter.blocks.bit_length() - 1, filter.hashes)
         + _MASKS.pack(masks.plus, masks.hash, masks.end)
@@ -142,7 +142,7 @@ def encode_delta(delta: Delta, blocks: int) -> bytes:
     if delta.cleared_positions:
         parts |= Part.CLEAR
         body += _encode_positions(delta.cleared_positions, blocks)
-    return _seal(_HEADER.pack(delta.epoch, delta.sequence, Kind.DELTA) + bytes((parts,)) + body)
+    return seal(_HEADER.pack(delta.epoch, delta.sequence, Kind.DELTA) + bytes((parts,)) + body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,13 @@ def open_message(message: bytes) -> Envelope:
     if kind not in (Kind.SNAPSHOT, Kind.DELTA):
         raise InterestError(f"messages of kind {kind} are unknown")
     return Envelope(epoch, sequence, Kind(kind), sealed[_HEADER.size:])
+
+
+def may_widen(envelope: Envelope) -> bool:
+    """Whether more topics may match after this message than before: not if it only takes away."""
+    if envelope.kind is Kind.SNAPSHOT or not envelope.body:
+        return True
+    return bool(envelope.body[0] & (Part.MASKS | Part.FALSE_REMOVED | Part.ADD_KEYS | Part.SET))
 
 
 def read_snapshot(envelope: Envelope) -> Snapshot:
@@ -207,7 +214,7 @@ def read_delta(envelope: Envelope, blocks: int) -> Delta:
     return Delta(*position, added, raised, cleared, masks, false_added, false_removed)
 
 
-def _seal(message: bytes) -> bytes:
+def seal(message: bytes) -> bytes:
     return message + _CRC.pack(zlib.crc32(message))
 
 
