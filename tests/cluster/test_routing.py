@@ -115,6 +115,11 @@ def test_a_peer_that_is_not_known_or_out_of_step_gets_everything(mode: Mode) -> 
     with pytest.raises(InterestError):
         here.receive(1, b"damaged and too long to be overlooked")
     assert peers_of(here.hops(b"x")) == {1}
+    here.receive(1, there.snapshot())
+    here.joined(1)
+    assert here.in_step(1), "joining twice is joining once"
+    here.restarted(1)
+    assert peers_of(here.hops(b"x")) == {1}
     here.gone(1)
     assert here.hops(b"x") == ()
     here.joined(1)

@@ -40,6 +40,9 @@ class Receipt:
 class Stream(Protocol):
     """What a node has, announced to its peers, and what they have announced."""
 
+    announces: bool
+    """Whether there is anything to tell and to learn."""
+
     @property
     def position(self) -> Position:
         """Of the last announcement."""
@@ -64,7 +67,13 @@ class Stream(Protocol):
         """Go on with work that was put off; False if there is none."""
 
     def joined(self, peer: int) -> None:
-        """What a peer has isn't known, or no longer: it may be anything."""
+        """A peer is there. What it has isn't known, unless it was there before."""
+
+    def restarted(self, peer: int) -> None:
+        """What is known of a peer no longer holds."""
+
+    def in_step(self, peer: int) -> bool:
+        """Whether all that the peer has announced is known here."""
 
     def died(self, peer: int) -> None:
         """It is away for long."""

@@ -19,6 +19,7 @@ class _Blind:
     """What the modes without interest have in common: they announce nothing, and learn nothing."""
 
     relays = True
+    announces = False
     position = 0, 0
     dirty = False
 
@@ -35,15 +36,19 @@ class _Blind:
         return None
 
     def snapshot(self) -> bytes:
-        raise InterestError(
-            "this node's routing mode knows no interest: all nodes of a cluster need the same mode"
-        )
+        return b""
 
     def advance(self) -> bool:
         return False
 
     def joined(self, peer: int) -> None:
         self._peers.add(peer)
+
+    def restarted(self, peer: int) -> None:
+        pass
+
+    def in_step(self, peer: int) -> bool:
+        return True
 
     def died(self, peer: int) -> None:
         self._peers.discard(peer)

@@ -57,6 +57,7 @@ class BloomRouting:
     """Interest filters of all peers in one index."""
 
     relays = False
+    announces = True
 
     def __init__(self, seed: int) -> None:
         self.local = LocalInterest(seed=seed)
@@ -88,10 +89,17 @@ class BloomRouting:
         return self.index.advance() or is_resizing
 
     def joined(self, peer: int) -> None:
+        if peer not in self._hops:
+            self._hops[peer] = Hop(peer)
+            self.index.join(peer)
+            self._fit()
+
+    def restarted(self, peer: int) -> None:
         self.gone(peer)
-        self._hops[peer] = Hop(peer)
-        self.index.join(peer)
-        self._fit()
+        self.joined(peer)
+
+    def in_step(self, peer: int) -> bool:
+        return self.index.in_step(peer)
 
     def died(self, peer: int) -> None:
         """Lasting sessions there want what comes: it waits for them in the peer's queue."""
@@ -126,6 +134,7 @@ class FullRouting:
     """Every filter of every peer in one trie; its value has a bit for each peer that wants it."""
 
     relays = False
+    announces = True
 
     def __init__(self) -> None:
         self.local = TextInterest()
@@ -162,12 +171,20 @@ class FullRouting:
         return False
 
     def joined(self, peer: int) -> None:
-        self.gone(peer)
+        if peer in self._slots:
+            return
         bit = next(
             bit for bit in (1 << slot for slot in range(len(self._peers) + 1)) if bit not in self._peers
         )
         self._slots[peer], self._peers[bit] = bit, Hop(peer)
         self._streams[peer] = StreamPosition()
+
+    def restarted(self, peer: int) -> None:
+        self.gone(peer)
+        self.joined(peer)
+
+    def in_step(self, peer: int) -> bool:
+        return self._streams[peer].in_step
 
     def died(self, peer: int) -> None:
         """As in BloomRouting: what it wants stays known."""
