@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from math import inf
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -59,6 +59,16 @@ RETAINED_SWEEP_S: Final = 60.0
 Aside = Callable[[Errand], None]
 
 
+class Announcements(Protocol):
+    """Who tells others what is subscribed to here."""
+
+    def when_seen(self, then: Callable[[], None]) -> None:
+        """Call `then` when all subscriptions made by now are known to others, or waited for long enough.
+
+        It may be at once; what is asked first is called first.
+        """
+
+
 class Broker:
     def __init__(
         self,
@@ -97,6 +107,8 @@ class Broker:
         self.run_aside: Aside | None = None
         # Who else may have a client's session, and is asked before it is used here; None: nobody.
         self.claims: Claims | None = None
+        # Who else must know of a subscription before it is confirmed; None: nobody.
+        self.announcements: Announcements | None = None
         self.wills = Wills(limits.wills_bytes_max)
         self.noted_wills: set[str] = set()  # client ids whose will the store has
         self._make_client_id = make_client_id
@@ -466,6 +478,20 @@ class Broker:
             connection.promise(packet)
         else:
             connection.send(packet)
+
+    def answer_seen(self, connection: Connection, packet: Packet) -> None:
+        """The same when others know of it, too, so that what is published there from then on comes here."""
+        if self.announcements is None:
+            self.answer(connection, packet)
+        else:
+            self.announcements.when_seen(lambda: self._answer_late(connection, packet))
+
+    def _answer_late(self, connection: Connection, packet: Packet) -> None:
+        if connection.is_open:
+            try:
+                self.answer(connection, packet)
+            except ProtocolError as error:
+                connection.fail(error)
 
     def _greet(self, connection: Connection, connack: Connack) -> None:
         """The same for the answer that comes before all others."""

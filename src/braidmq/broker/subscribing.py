@@ -40,7 +40,7 @@ def subscribe(connection: "Connection", packet: Subscribe) -> Iterator[None]:
             was_new = added.get(request.filter, (None, False))[1]
             added[request.filter] = subscription, is_new or was_new
         yield
-    connection.broker.answer(connection, Suback(packet.packet_id, tuple(reasons)))  # [MQTT-3.8.4-6]
+    connection.broker.answer_seen(connection, Suback(packet.packet_id, tuple(reasons)))  # [MQTT-3.8.4-6]
     if audience is not None:
         client_id = connection.session.client_id
         for request, reason in zip(packet.subscriptions, reasons, strict=True):
