@@ -10,10 +10,12 @@ something. A peer whose interest isn't known gets everything: nothing here says 
 """
 
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final
 
-from braidmq.cluster.hops import Change, Hop, Receipt, Routing
+from braidmq.cluster.hops import Change, Hop, Receipt
+from braidmq.cluster.hops import Routing as Routing
 from braidmq.cluster.relaying import FloodRouting, TreeRouting
+from braidmq.cluster.settings import Routing as Mode
 from braidmq.cluster.text_interest import TextInterest, read_delta, read_snapshot
 from braidmq.topics import FilterTrie
 from braidmq.topics.bloom import InterestError, InterestIndex, LocalInterest, Outcome
@@ -21,8 +23,6 @@ from braidmq.topics.bloom.index import ROWS_BYTES_MAX
 from braidmq.topics.bloom.local import REBUILD_KEYS_PER_FLUSH
 from braidmq.topics.bloom.messages import Kind, may_widen, open_message
 from braidmq.topics.bloom.stream import Position, StreamPosition
-
-Mode = Literal["bloom", "full", "flood", "tree"]
 
 # Below this, rows of 64 bits for all peers cost many times what the filters by themselves do (96 bytes a
 # subscription with 7 peers against 10), and searching one filter after the other takes 2 us at most.
