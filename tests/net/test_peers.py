@@ -12,7 +12,7 @@ import pytest
 from braidmq.broker.lane import Lane
 from braidmq.config import ClusterConfig, Place
 from braidmq.errors import ConfigError
-from braidmq.net.peers import STRANGERS_MAX, PeerLinks
+from braidmq.net.peers import STRANGERS_MAX, PeerLinks, bind
 from braidmq.net.sockets import Poller
 from braidmq.net.stream import Turn
 from braidmq.net.tls import link_contexts
@@ -47,6 +47,11 @@ class Node:
         self.poller = Poller(self.turn, 0.0) if has_poller else None
         self.joint = FakeJoint(self.turn)
         self.links = PeerLinks(self.turn, self.poller, self.joint, contexts, peers_max=1)
+
+    async def listen(self) -> list[Place]:
+        listening = await bind(LOOPBACK)
+        self.links.accept(listening)
+        return [Place(*one.getsockname()[:2]) for one in listening]
 
     async def stop(self) -> None:
         await self.links.close()
@@ -88,7 +93,7 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 
 async def test_a_link_is_opened_at_both_ends_and_ends_at_both(kind: dict[str, Any]) -> None:
     async with two_nodes(**kind) as (one, other):
-        (place,) = await one.links.listen(LOOPBACK)
+        (place,) = await one.listen()
         other.links.dial(place.text)
         other.links.dial(place.text)  # it is under way
         await until(lambda: one.turn.open_links and other.turn.open_links)
@@ -116,7 +121,7 @@ async def test_a_certificate_of_another_authority_makes_no_link(tmp_path: Path) 
     one = Node(tls_of(Authority(tmp_path / "ours"), "node"))
     other = Node(tls_of(Authority(tmp_path / "theirs"), "node"))
     try:
-        (place,) = await one.links.listen(LOOPBACK)
+        (place,) = await one.listen()
         other.links.dial(place.text)
         await until(lambda: other.joint.failures)
         assert other.joint.failures == [(place.text, "TLS: certificate verify failed")]
@@ -128,7 +133,7 @@ async def test_a_certificate_of_another_authority_makes_no_link(tmp_path: Path) 
 
 async def test_strangers_dont_take_more_than_their_places() -> None:
     async with two_nodes() as (one, _):
-        (place,) = await one.links.listen(LOOPBACK)
+        (place,) = await one.listen()
         strangers = [socket.create_connection(place) for _ in range(STRANGERS_MAX + 10)]
         refused = 8  # two places a peer are beside those of strangers
         try:
@@ -144,15 +149,15 @@ async def test_strangers_dont_take_more_than_their_places() -> None:
 
 
 async def test_a_port_that_is_taken_is_told_with_the_flag_that_chooses_another() -> None:
-    async with two_nodes() as (one, other):
-        (place,) = await one.links.listen(LOOPBACK)
+    async with two_nodes() as (one, _):
+        (place,) = await one.listen()
         with pytest.raises(ConfigError, match=r"taken by another process; choose .* --cluster-listen"):
-            await other.links.listen(place)
+            await bind(place)
 
 
 async def test_a_node_that_stops_dials_nobody_any_more() -> None:
     async with two_nodes() as (one, other):
-        (place,) = await one.links.listen(LOOPBACK)
+        (place,) = await one.listen()
         await other.links.close()
         other.links.dial(place.text)
         other.links.dial(f"127.0.0.1:{free_port()}")

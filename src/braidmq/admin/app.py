@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from braidmq.admin.cluster_endpoints import CLUSTER_ENDPOINTS
 from braidmq.admin.desk import Desk, RefusedError
 from braidmq.admin.endpoints import ENDPOINTS, RELOAD, Call, Endpoint, Parameter, query_of
 from braidmq.admin.guard import guard
@@ -38,7 +39,9 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 def make_app(desk: Desk, metrics: Metrics) -> Starlette:
     """The admin API of one broker."""
-    endpoints = [*ENDPOINTS, RELOAD] if desk.reload is not None else list(ENDPOINTS)
+    endpoints = list(ENDPOINTS)
+    endpoints += [RELOAD] if desk.reload is not None else []
+    endpoints += CLUSTER_ENDPOINTS if desk.cluster is not None else ()
     description = _json(document(endpoints, STREAMS))
 
     async def show_metrics(request: Request) -> Response:

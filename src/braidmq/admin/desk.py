@@ -8,6 +8,7 @@ from itertools import islice
 import msgspec
 
 import braidmq
+from braidmq.admin.cluster import ClusterDesk
 from braidmq.admin.views import GroupChange, GroupChanged, Health, Published, PublishRequest
 from braidmq.broker.broker import Broker
 from braidmq.broker.census import Census, take_census
@@ -37,7 +38,8 @@ class Desk:
     """A broker as its operator sees it.
 
     `config` tells the configuration in effect, which a reload can change; `finish_turn` is called after
-    whatever the broker was made to do; `reload` is None where nothing can be reloaded.
+    whatever the broker was made to do; `reload` is None where nothing can be reloaded; `cluster` is None for
+    a broker that is alone.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class Desk:
         clock_s: Callable[[], float],
         finish_turn: Callable[[], None],
         reload: Callable[[], None] | None = None,
+        cluster: ClusterDesk | None = None,
     ) -> None:
         self.broker = broker
         self._config = config
         self.reload = reload
+        self.cluster = cluster
         self.started_at_s = clock_s()
         self.onlookers: set[Callable[[], None]] = set()  # what ends each stream that is being read
         admin, now = config().admin, clock_s()

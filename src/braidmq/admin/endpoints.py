@@ -92,7 +92,8 @@ async def health(call: Call) -> Health:
 
 
 async def ready(call: Call) -> Readiness:
-    return readiness(call.desk.broker)
+    cluster = call.desk.cluster
+    return readiness(call.desk.broker, cluster.why_not_ready if cluster is not None else None)
 
 
 async def clients(call: Call) -> Page[ClientView]:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, ge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 import braidmq
+from braidmq.admin.cluster_metrics import cluster_metrics
 from braidmq.admin.desk import Desk
 from braidmq.broker.census import Census
 from braidmq.broker.counters import DROP_NAMES
@@ -83,6 +84,8 @@ class Metrics:
         yield from self._status_reports()
         yield from self._gauges()
         yield from self._groups()
+        if self._desk.cluster is not None:
+            yield from cluster_metrics(self._desk.cluster.status())
 
     def _counters(self) -> Iterator[Metric]:
         counts = self._desk.broker.hub.counters.by_name()

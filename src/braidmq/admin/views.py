@@ -144,8 +144,9 @@ class Deleted(msgspec.Struct, frozen=True):
     sessions: int
 
 
-def readiness(broker: Broker) -> Readiness:
-    reasons = []
+def readiness(broker: Broker, why_not: str | None = None) -> Readiness:
+    """Whether a broker can do all of its work; `why_not` is what its cluster has to say against it."""
+    reasons = [why_not] if why_not is not None else []
     if broker.hub.promises.store.is_failing:
         reasons.append("the store can't be written: QoS 1 and 2 are refused")
     if broker.is_full:

@@ -30,7 +30,8 @@ app = App(
 )
 # Named, not imported: a command's module is loaded when the command is run, so that each starts fast.
 COMMANDS: Final = (
-    "serve", "pub", "sub", "pipeline", "demo", "passwd", "check-config", "trace", "info", "sim", "load",
+    "serve", "pub", "sub", "cluster", "pipeline", "demo", "passwd", "check-config", "trace", "info", "sim",
+    "load",
 )  # fmt: skip
 for _command in COMMANDS:
     _module = _command.replace("-", "_")

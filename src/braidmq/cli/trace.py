@@ -12,22 +12,13 @@ from typing import Annotated, Any, Final
 import msgspec
 from cyclopts import Parameter
 
+from braidmq.cli.admin_api import HERE, AdminFlags, detail_of
 from braidmq.errors import BraidError, ConfigError
 
 SILENCE_S: Final = 30.0  # the broker says something every ten seconds
 
 ClientFlag = Annotated[str | None, Parameter(name="--client", metavar="ID", help="The client to follow.")]
 TopicFlag = Annotated[str | None, Parameter(name="--topic", metavar="FILTER", help="The topics to follow.")]
-PortFlag = Annotated[
-    int | None,
-    Parameter(name="--admin-port", env_var="BRAIDMQ_ADMIN_PORT", help="The port of the broker's admin API."),
-]
-HostFlag = Annotated[
-    str, Parameter(name="--admin-host", env_var="BRAIDMQ_ADMIN_HOST", help="The host of the admin API.")
-]
-TokenFlag = Annotated[
-    str | None, Parameter(name="--admin-token", env_var="BRAIDMQ_ADMIN_TOKEN", help="The admin API's token.")
-]
 CountFlag = Annotated[int | None, Parameter(name=["--count", "-C"], help="Stop after so many events.")]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative=(), help="Print a JSON object a line.")]
 
@@ -36,9 +27,7 @@ def trace(
     *,
     client: ClientFlag = None,
     topic: TopicFlag = None,
-    port: PortFlag = None,
-    host: HostFlag = "127.0.0.1",
-    token: TokenFlag = None,
+    api: AdminFlags = HERE,
     count: CountFlag = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -48,46 +37,36 @@ def trace(
     """
     if client is None and topic is None:
         raise ConfigError("trace: whom or what? Give --client ID, --topic FILTER or both")
-    if port is None:
-        raise ConfigError("trace: --admin-port is missing: the one that the broker was started with")
     query = urllib.parse.urlencode({"client_id": client or "", "filter": topic or ""})
-    connection = http.client.HTTPConnection(host, port, timeout=SILENCE_S)
+    connection = api.connection("trace", SILENCE_S)
     try:
         shown = 0
-        for event in islice(_events(connection, query, token), count):
+        for event in islice(_events(connection, query, api), count):
             print(printable(msgspec.json.encode(event).decode() if as_json else in_words(event)), flush=True)
             shown += 1
     except TimeoutError as error:
-        raise BraidError(f"trace: {host}:{port} says nothing any more") from error
+        raise BraidError(f"trace: {api.place} says nothing any more") from error
     except http.client.HTTPException as error:
-        raise BraidError(f"trace: {host}:{port} is no admin API: {error!r}") from error
+        raise BraidError(f"trace: {api.place} is no admin API: {error!r}") from error
     finally:
         connection.close()
     if shown != count:
-        raise BraidError(f"trace: {host}:{port} has ended it")
+        raise BraidError(f"trace: {api.place} has ended it")
 
 
 def _events(
-    connection: http.client.HTTPConnection, query: str, token: str | None
+    connection: http.client.HTTPConnection, query: str, api: AdminFlags
 ) -> Iterator[dict[str, Any]]:
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    connection.request("GET", f"/trace?{query}", headers=headers)
+    connection.request("GET", f"/trace?{query}", headers=api.headers)
     response = connection.getresponse()
     if response.status != http.client.OK:
-        raise BraidError(f"trace: {_detail(response.read())}")
+        raise BraidError(f"trace: {detail_of(response.read())}")
     for line in response:
         if line.startswith(b": the trace has begun"):
             print("following; ctrl-C ends it", file=sys.stderr, flush=True)
         elif line.startswith(b"data: "):
             event: dict[str, Any] = msgspec.json.decode(line[len(b"data: ") :])
             yield event
-
-
-def _detail(body: bytes) -> str:
-    try:
-        return str(msgspec.json.decode(body)["detail"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return "this is no admin API of a BraidMQ broker"
 
 
 def printable(text: str) -> str:

@@ -16,8 +16,9 @@ from braidmq.config import Place, parse_place
 log = structlog.get_logger("braidmq.net")
 
 ASK_AGAIN_S: Final = 30.0
-FIRST_ASK_S: Final = 1.0  # while nobody has been found
-ANYWHERE: Final = "192.0.2.1"  # an address that is nobody's: only the way towards it is asked for
+# Addresses that are nobody's: only the way towards them is asked for.
+ANYWHERE: Final = "192.0.2.1"
+ANYWHERE6: Final = "2001:db8::1"
 
 Resolve = Callable[[Place], Awaitable[list[Place]]]
 
@@ -66,6 +67,7 @@ class Seeds:
         self._discovered = discovered
         self._own = set(own)
         self._resolve = resolve
+        self._last_found: list[Place] = []  # by the name, while it could be resolved
         self.includes_us = False  # an address of this node was among them
 
     async def find(self) -> list[str]:
@@ -78,11 +80,10 @@ class Seeds:
 
     async def _found(self, name: Place) -> list[Place]:
         try:
-            found = await self._resolve(name)
+            self._last_found = await self._resolve(name)
         except OSError as error:
             log.warning("no address found", name=name.host, why=error.strerror)
-            return []
-        return [place for place in found if not self._counts_us(self._is_here(place))]
+        return [place for place in self._last_found if not self._counts_us(self._is_here(place))]
 
     async def _is_own(self, place: Place) -> bool:
         if place in self._own:

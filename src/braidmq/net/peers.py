@@ -71,6 +71,16 @@ class EncryptedPeerLink(TransportLink):
         super().lost(error)
 
 
+async def bind(place: Place) -> list[socket.socket]:
+    """Sockets that listen for other nodes; nothing accepts from them yet."""
+    try:
+        listening = await bound_sockets(place.host, place.port)
+    except OSError as error:
+        raise cant_listen(error, place.host, place.port, "--cluster-listen") from error
+    keep_alive(listening)
+    return listening
+
+
 class PeerLinks:
     """All connections of one node with others; `contexts` are TLS's for accepting and for dialling."""
 
@@ -94,15 +104,9 @@ class PeerLinks:
 
     # ---- being dialled -------------------------------------------------------------------------------
 
-    async def listen(self, place: Place) -> list[Place]:
-        """Accept connections; the addresses that it came to."""
-        try:
-            listening = await bound_sockets(place.host, place.port)
-        except OSError as error:
-            raise cant_listen(error, place.host, place.port, "--cluster-listen") from error
-        keep_alive(listening)
+    def accept(self, listening: list[socket.socket]) -> None:
+        """Accept connections from sockets of `bind`."""
         self._server = AcceptingServer(listening, self._introduce)
-        return [Place(*one.getsockname()[:2]) for one in listening]
 
     async def _introduce(self, accepted: socket.socket, peer: Address) -> None:
         if len(self._links) >= self._links_max:

@@ -1,0 +1,159 @@
+"""A cluster as one of its nodes sees it, as plain values: what operators are shown, in whatever form."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf
+from typing import Final, Protocol
+
+import msgspec
+
+from braidmq.cluster.core import Cluster
+from braidmq.cluster.members import Member
+
+MS_PER_S: Final = 1000
+PLAIN: Final = 1  # flags of a route
+GROUPS: Final = 2
+
+
+class PeerQueue(Protocol):
+    """What waits for a peer."""
+
+    @property
+    def queued_count(self) -> int: ...
+
+    @property
+    def queued_bytes(self) -> int: ...
+
+    @property
+    def oldest_s(self) -> float: ...
+
+
+class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One node of the cluster. What only concerns others is null for the node that is asked.
+
+    `state` is joining, live, draining, leaving or left of the node that is asked. Others are dialling, live,
+    draining, suspect (silent), unreachable (from here: others hear it) or dead. `oldest_s` is how long the
+    first message has waited for it.
+    """
+
+    node: str
+    name: str
+    state: str
+    is_this_node: bool
+    version: str
+    boot: int
+    addresses: tuple[str, ...]
+    client_address: str
+    keeps: bool
+    connections: int
+    rtt_ms: float | None = None
+    clock_offset_s: float | None = None
+    silent_s: float | None = None
+    queued_messages: int | None = None
+    queued_bytes: int | None = None
+    oldest_s: float | None = None
+
+
+class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """`size` is how many nodes work together now, the one that is asked included."""
+
+    name: str
+    routing: str
+    size: int
+    nodes: list[NodeStatus]
+    warnings: list[str]
+
+
+class RouteStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that a message would be sent to: for its own subscribers, for groups that it owns, or both."""
+
+    node: str
+    name: str
+    state: str
+    is_for_subscribers: bool
+    is_for_groups: bool
+
+
+class TopicRoutes(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a message of this topic would go: sessions here that want it, and other nodes."""
+
+    topic: str
+    sessions_here: int
+    nodes: list[RouteStatus]
+
+
+def status_of(
+    cluster: Cluster, queues: Mapping[int, PeerQueue], state: str, connections: int, now: float
+) -> ClusterStatus:
+    """The cluster as of now; `state` and `connections` are this node's own."""
+    me = cluster.identity
+    this = NodeStatus(
+        node=f"{me.node:016x}",
+        name=me.name,
+        state=state,
+        is_this_node=True,
+        version=me.version,
+        boot=me.boot,
+        addresses=me.addresses,
+        client_address=me.client_address,
+        keeps=me.keeps,
+        connections=connections,
+    )
+    others = [_status_of(member, queues.get(member.node), now) for member in cluster.members]
+    return ClusterStatus(
+        name=cluster.settings.name,
+        routing=cluster.settings.routing,
+        size=1 + len(cluster.members.linked()),
+        nodes=[this, *sorted(others, key=lambda node: (node.name, node.node))],
+        warnings=list(_warnings(me.name, cluster.members)),
+    )
+
+
+def _status_of(member: Member, queue: PeerQueue | None, now: float) -> NodeStatus:
+    return NodeStatus(
+        node=f"{member.node:016x}",
+        name=member.name,
+        state=member.state.value,
+        is_this_node=False,
+        version=member.version,
+        boot=member.boot,
+        addresses=member.addresses,
+        client_address=member.client_address,
+        keeps=member.keeps,
+        connections=member.connections if member.is_linked else 0,
+        rtt_ms=None if member.rtt_s is None else round(member.rtt_s * MS_PER_S, 3),
+        clock_offset_s=round(member.clock_offset_s, 3) if member.is_linked else None,
+        silent_s=None if member.heard_at_s == -inf else round(max(0.0, now - member.heard_at_s), 3),
+        queued_messages=0 if queue is None else queue.queued_count,
+        queued_bytes=0 if queue is None else queue.queued_bytes,
+        oldest_s=None if queue is None or not queue.queued_count else round(queue.oldest_s, 3),
+    )
+
+
+def _warnings(own_name: str, members: Iterable[Member]) -> Iterator[str]:
+    names = Counter([own_name])
+    for member in members:
+        names[member.name] += 1
+        yield from member.warnings.values()
+    for name, count in names.items():
+        if count > 1:
+            yield f"{count} nodes are called {name}: give each a node_name of its own"
+
+
+def routes_of(
+    cluster: Cluster, hops: Iterable[tuple[int, bytes]], topic: bytes, sessions_here: int
+) -> TopicRoutes:
+    """Where messages of a topic go; `hops` are peers and the routes of messages for them."""
+    nodes = []
+    for peer, route in hops:
+        member = cluster.members.info(peer)
+        nodes.append(
+            RouteStatus(
+                node=f"{peer:016x}",
+                name=member.name if member is not None else "",
+                state=cluster.members.state(peer).value,
+                is_for_subscribers=bool(route[0] & PLAIN),
+                is_for_groups=bool(route[0] & GROUPS),
+            )
+        )
+    return TopicRoutes(topic=topic.decode(), sessions_here=sessions_here, nodes=nodes)
