@@ -1,9 +1,10 @@
-"""What happens when a session's queue is full: to the message, to the others, and to who published it."""
+"""What happens when a session or a shared group is full: to the message, the others, and who published it."""
 
 from braidmq.access.rules import Rules, parse_rules
 from braidmq.broker.access import BuiltInGate
 from braidmq.broker.events import Dropped
 from braidmq.broker.rights import replace_gate
+from braidmq.config.groups import GroupOverride, GroupsConfig
 from braidmq.wire import V5, V311, Properties, Puback, Pubcomp, Publish, Pubrec, ReasonCode
 from tests.broker.test_tracing import Onlooker
 from tests.broker.world import Client, World
@@ -153,3 +154,64 @@ def test_qos2_is_given_to_all_or_to_none() -> None:
     publisher.send(Publish("t", b"", 2, packet_id=3))
     assert publisher.expect(Pubrec).reason == ReasonCode.QUOTA_EXCEEDED
     assert world.broker.sessions["roomy"].inflight.count == before
+
+
+# ---- shared groups -----------------------------------------------------------------------------------
+
+
+def abandoned_group(world: World, filter: str = "#") -> None:
+    """A shared group whose only member never comes back."""
+    client = world.connect("worker", properties=FOR_EVER)
+    client.subscribe(f"$share/crew/{filter}")
+    client.vanish()
+
+
+def left_in_group(world: World) -> list[bytes]:
+    world.check()
+    [group] = [group for group in world.broker.groups if group.name == "crew"]
+    return [entry.message.payload for entry in group.core.queue]
+
+
+def test_a_full_group_stops_nobody_else() -> None:
+    for version in (V5, V311):
+        for qos, kind in ((1, Puback), (2, Pubrec)):
+            world = World()
+            world.broker.groups.configure(GroupsConfig(messages_max=ROOM))
+            abandoned_group(world)
+            live, other = world.connect("live"), world.connect("other")
+            live.subscribe("t")
+            other.subscribe("$share/others/t")
+            publisher = world.connect("sensor", version)
+            answers = publish(publisher, 1, 2, 3, 4, 5, qos=qos)
+            assert answers == [kind(number) for number in range(1, 6)]
+            assert live.payloads() == other.payloads() == [b"1", b"2", b"3", b"4", b"5"]
+            assert left_in_group(world) == [b"1", b"2", b"3"]
+            assert world.broker.hub.counters.by_name()["dropped_queue_full"] == 2
+
+
+def test_what_a_full_group_misses_is_told() -> None:
+    world = World()
+    world.broker.groups.configure(GroupsConfig(messages_max=1))
+    abandoned_group(world)
+    onlooker = Onlooker(world, filter="t")
+    publish(world.connect("p"), 1, 2)
+    dropped = [event for event in onlooker.events if isinstance(event, Dropped)]
+    assert [(event.client_id, event.group, event.why) for event in dropped] == [(None, "crew", "queue_full")]
+
+
+def test_one_group_may_refuse_and_the_others_not() -> None:
+    world = World()
+    refusing = {"crew": GroupOverride(overflow="refuse")}
+    world.broker.groups.configure(GroupsConfig(messages_max=ROOM, override=refusing))
+    abandoned_group(world, "t")
+    other = world.connect("archive", properties=FOR_EVER)
+    other.subscribe("$share/archive/t")
+    other.vanish()
+    publisher = world.connect("p")
+    answers = publish(publisher, *range(1, 6), qos=2)
+    reasons = [answer.reason for answer in answers]  # type: ignore[attr-defined]
+    assert reasons == [0, 0, 0, ReasonCode.QUOTA_EXCEEDED, ReasonCode.QUOTA_EXCEEDED]
+    member, packets = world.resume("worker", properties=FOR_EVER)  # and the group has room again
+    assert [packet.payload for packet in packets if isinstance(packet, Publish)] == [b"1", b"2", b"3"]
+    assert [answer.reason for answer in publish(publisher, 6, qos=2)] == [0]  # type: ignore[attr-defined]
+    assert member.payloads() == [b"6"]

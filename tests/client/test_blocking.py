@@ -86,11 +86,15 @@ class TestRealBrokers:
 
     def test_a_receiver_that_dies_before_acknowledging(self, broker: RunningBroker, name: str) -> None:
         """What the Spark source relies on: unacknowledged messages come again, and only they."""
-        if broker.kind == "mosquitto":
-            pytest.skip("Mosquitto 2.0.11 leaves the last ones unsent now and then")
+        # Mosquitto 2.0.11 now and then sends more than Receive Maximum: with 40, of which 20 were unanswered,
+        # it sent 50 more upon two PUBACKs, and the client rightly ended the connection (0x93). The other
+        # PUBACKs were lost with it, so that what they were for came again. There, all the messages fit.
         options = {
-            "client_id": name, "clean_start": False, "session_expiry_s": 600, "manual_ack": True,
-            "receive_maximum": 40,
+            "client_id": name,
+            "clean_start": False,
+            "session_expiry_s": 600,
+            "manual_ack": True,
+            "receive_maximum": 100 if broker.kind == "mosquitto" else 40,
         }
         with BlockingClient(broker.address, **options) as first:
             first.subscribe(name, qos=1)
@@ -342,10 +346,12 @@ class TestReceiving:
 
     def test_max_wait_fills_a_batch(self, fake: FakeBroker) -> None:
         with BlockingClient(fake.address) as client:
-            sender = threading.Thread(target=lambda: [
-                fake.call(lambda number=number: fake.model.publish(Publish("t", b"%d" % number)))
-                for number in range(5)
-            ])
+            sender = threading.Thread(
+                target=lambda: [
+                    fake.call(lambda number=number: fake.model.publish(Publish("t", b"%d" % number)))
+                    for number in range(5)
+                ]
+            )
             sender.start()
             batch = client.receive_batch(5, timeout_s=20, max_wait_s=20)
             assert batch.payloads == [b"0", b"1", b"2", b"3", b"4"]

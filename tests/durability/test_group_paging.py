@@ -207,10 +207,18 @@ def test_new_messages_do_not_overtake_what_is_on_disk(world: World, store: Pagin
 
 def test_the_bounds_of_a_group_count_what_is_on_disk(world: World, store: PagingStore) -> None:
     away(world)
-    world.broker.groups.configure(GroupsConfig(messages_max=1_500))
+    world.broker.groups.configure(GroupsConfig(messages_max=1_500, overflow="refuse"))
     reasons = publish(world, COUNT)
     assert reasons == [0] * 1_500 + [0x97] * 500
     assert drained(world, store) == list(range(1_500))
+
+
+def test_what_is_on_disk_does_not_give_way_to_what_is_new(world: World, store: PagingStore) -> None:
+    away(world)
+    world.broker.groups.configure(GroupsConfig(messages_max=1_500))
+    assert publish(world, COUNT) == [0] * COUNT
+    assert drained(world, store) == list(range(1_500))
+    assert world.broker.hub.counters.by_name()["dropped_queue_full"] == 500
 
 
 def test_the_oldest_make_room_on_disk_too(world: World, store: PagingStore) -> None:

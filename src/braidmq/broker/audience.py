@@ -145,9 +145,9 @@ class Audience:
             about = _about(message) | {"qos": qos, "packet_id": packet_id}
             self.tell(Delivered(**about, client_id=client_id, is_repeated=dup, is_retained=retain))
 
-    def dropped(self, message: Message, client_id: str | None, why: str) -> None:
+    def dropped(self, message: Message, client_id: str | None, group: str | None, why: str) -> None:
         if Dropped in self._by_kind and self._heeds(message, client_id):
-            self.tell(Dropped(**_about(message), client_id=client_id, why=why))
+            self.tell(Dropped(**_about(message), client_id=client_id, group=group, why=why))
 
     def acknowledged(self, session: "Session", first: int, packet_id: int, reason: int) -> None:
         """A client has answered a delivery, or releases a publish of its own; nothing is changed yet."""

@@ -201,10 +201,14 @@ class Delivered(AboutMessage, frozen=True, kw_only=True):
 
 
 class Dropped(AboutMessage, frozen=True, kw_only=True):
-    """The message does not reach this client, or (without one) nobody. `why` is one of `DROP_NAMES`."""
+    """The message does not reach this client or shared group, or (without either) nobody.
+
+    `why` is one of `DROP_NAMES`.
+    """
 
     why: str
     client_id: str | None = None
+    group: str | None = None
 
 
 class Acknowledged(Event, frozen=True, kw_only=True):

@@ -51,4 +51,4 @@ cdef class Hub:
     cdef inline Py_ssize_t queue_limit(self) noexcept:
         return min(self.queue_bytes_max, TIGHT_BYTES) if self.is_tight() else self.queue_bytes_max
 
-    cdef int drop_message(self, Drop reason, object message, str client_id) except -1
+    cdef int drop_message(self, Drop reason, object message, str client_id, str group=*) except -1

@@ -50,11 +50,11 @@ cdef class Hub:
             self.pager.relieve()
         self.promises.commit()
 
-    cdef int drop_message(self, Drop reason, object message, str client_id) except -1:
-        """Count a message that does not reach `client_id` (None: nobody), and tell who looks on."""
+    cdef int drop_message(self, Drop reason, object message, str client_id, str group=None) except -1:
+        """Count a message that does not reach that client or shared group (without any: nobody), and tell it."""
         self.counters.drop(reason, 1)
         if self.watching.message_audience is not None:
-            self.watching.message_audience.dropped(message, client_id, DROP_NAMES[<int>reason])
+            self.watching.message_audience.dropped(message, client_id, group, DROP_NAMES[<int>reason])
         return 0
 
     def count_drop(self, str reason not None, message, str client_id=None):

@@ -10,7 +10,7 @@ PolicyName = Literal[
     "random", "round_robin", "weighted", "sticky", "hash_client", "hash_topic",
     "capacity", "status", "status2", "least_inflight", "adaptive",
 ]
-OverflowRule = Literal["drop_new", "drop_oldest", "push"]
+OverflowRule = Literal["drop_new", "drop_oldest", "push", "refuse"]
 RequeueRule = Literal["auto", "session_end", "disconnect"]
 
 
@@ -50,9 +50,12 @@ class GroupsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         "without a data directory the group is full then.",
     )] = 16 * MIB
     overflow: Annotated[OverflowRule, msgspec.Meta(
-        description="What happens when so much waits. drop_new: a new message isn't taken, and a QoS 1 or 2 "
-        "publisher is told (0x97). drop_oldest: the oldest is dropped. push: the oldest goes to the member "
-        "that is expected to be done first, even if its window is full; if none has room it is dropped.",
+        description="What happens when so much waits. drop_new: this group goes without the new message, the "
+        "others get it. drop_oldest: the oldest is dropped. push: the oldest goes to the member that is "
+        "expected to be done first, even if its window is full; if none has room it is dropped. Each is "
+        "counted as queue_full, and the publisher is told success. refuse: QoS 1 and 2 publishers are told "
+        "0x97 (MQTT 3: the connection ends) and QoS 2 goes to nobody, so that what was acknowledged is never "
+        "given up: for groups whose publishers should wait for them, since one that is abandoned stops them.",
     )] = "drop_new"
     keep_qos0: Annotated[bool, msgspec.Meta(
         description="Let QoS 0 messages wait too while no member is there. They don't survive a restart.",

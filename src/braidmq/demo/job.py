@@ -92,7 +92,8 @@ class Job:
     @asynccontextmanager
     async def _broker(self, number: int) -> AsyncIterator[str]:
         name = f"broker-{number + 1}"
-        flags = ("--data-dir", str(self._directory / name))
+        # The check holds the tables to what was acknowledged: a full group has to say no, not to drop.
+        flags = ("--data-dir", str(self._directory / name), "--set", "groups.overflow=refuse")
         async with broker_process(name, self._directory / f"{name}.log", *flags) as (address, _):
             yield address
 

@@ -85,7 +85,7 @@ def outage_warning(rate: float, outage_s: float | None, messages_max: int | None
         return None
     return (
         f"at {rate:,.0f} messages a second a group of {messages_max:,} messages is full after "
-        f"{messages_max / rate:,.0f} s without receivers, and maxOutage is {outage_s:,.0f} s: publishers are "
-        f"refused then (0x97). {rate * outage_s:,.0f} messages need more groups.messages_max and "
-        "groups.bytes_max at the broker"
+        f"{messages_max / rate:,.0f} s without receivers, and maxOutage is {outage_s:,.0f} s: what is "
+        "published then is dropped or, with groups.overflow = refuse, refused (0x97). "
+        f"{rate * outage_s:,.0f} messages need more groups.messages_max and groups.bytes_max at the broker"
     )

@@ -30,6 +30,7 @@ class NothingToPage:
 def crowded() -> tuple[World, Client, Client]:
     """A member of many groups with one filter, which takes one message at a time, and little memory."""
     here = World(inflight_max=1)
+    here.broker.groups.configure(GroupsConfig(overflow="refuse"))
     here.broker.hub.queue_memory_bytes_max = MEMORY_BYTES
     member, publisher = here.connect("member"), here.connect("publisher")
     member.subscribe(*(f"$share/crew{number}/jobs" for number in range(GROUPS)), qos=1)
@@ -73,7 +74,7 @@ def test_what_waits_in_groups_counts_towards_the_memory_of_the_node() -> None:
 
 def test_without_a_disk_a_group_is_full_when_its_memory_is() -> None:
     here = World(inflight_max=1)
-    here.broker.groups.configure(GroupsConfig(memory_bytes_max=2_000))
+    here.broker.groups.configure(GroupsConfig(memory_bytes_max=2_000, overflow="refuse"))
     member, publisher = here.connect("member"), here.connect("publisher")
     member.subscribe("$share/crew/jobs", qos=1)
     for _ in range(20):

@@ -113,7 +113,11 @@ def test_a_qos_0_subscriber_gets_qos_0_which_needs_no_room() -> None:
 
 @pytest.mark.parametrize(
     ("overflow", "expected"),
-    [("drop_new", [("m6", DROP_QUEUE_FULL)]), ("drop_oldest", [("m4", DROP_QUEUE_FULL)])],
+    [
+        ("drop_new", [("m6", DROP_QUEUE_FULL)]),
+        ("refuse", [("m6", DROP_QUEUE_FULL)]),
+        ("drop_oldest", [("m4", DROP_QUEUE_FULL)]),
+    ],
 )
 def test_a_full_queue_gives_way_as_configured(overflow: str, expected: list[tuple[str, str]]) -> None:
     group, _ = group_of(messages_max=2, overflow=overflow)

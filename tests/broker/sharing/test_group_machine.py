@@ -28,7 +28,7 @@ class GroupMachine(RuleBasedStateMachine):
     @initialize(
         data=st.data(),
         requeue=st.sampled_from(["auto", "session_end", "disconnect"]),
-        overflow=st.sampled_from(["drop_new", "drop_oldest", "push"]),
+        overflow=st.sampled_from(["drop_new", "drop_oldest", "push", "refuse"]),
         keep_qos0=st.booleans(),
         messages_max=st.sampled_from([3, 1000]),
         memory_bytes_max=st.sampled_from([10, 40, 1_000_000]),
@@ -190,7 +190,7 @@ def walk(world: World, rng: Random, policies: tuple[str, ...], steps: int) -> No
 
 
 @pytest.mark.parametrize("requeue", ["auto", "session_end", "disconnect"])
-@pytest.mark.parametrize("overflow", ["drop_new", "drop_oldest", "push"])
+@pytest.mark.parametrize("overflow", ["drop_new", "drop_oldest", "push", "refuse"])
 @pytest.mark.parametrize("policies", [tuple(POLICIES), ORDERED], ids=["all", "ordered"])
 def test_long_walks(requeue: str, overflow: str, policies: tuple[str, ...]) -> None:
     for seed in range(20):

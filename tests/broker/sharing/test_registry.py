@@ -78,7 +78,7 @@ def test_doubtful_options_are_refused_and_nothing_changes(config: dict[str, Any]
 
 def test_a_full_group_refuses_and_the_publisher_is_told() -> None:
     here = World()
-    here.broker.groups.configure(GroupsConfig(messages_max=2))
+    here.broker.groups.configure(GroupsConfig(messages_max=2, overflow="refuse"))
     member = here.connect("m", properties=LASTING)
     member.subscribe("$share/g/t", qos=2)
     member.vanish()
@@ -87,6 +87,21 @@ def test_a_full_group_refuses_and_the_publisher_is_told() -> None:
     assert publish(publisher, b"3", qos=2) == [0x97]
     assert waiting(here) == [b"0", b"1"]
     assert here.broker.hub.counters.by_name()["dropped_queue_full"] == 2
+
+
+def test_who_refuses_gives_up_nothing_that_was_promised() -> None:
+    here = World()
+    here.broker.groups.configure(GroupsConfig(messages_max=4, overflow="refuse"))
+    member = here.connect("m", properties=LASTING)
+    member.subscribe("$share/g/t", qos=1)
+    member.vanish()
+    publisher = here.connect("p")
+    assert publish(publisher, b"0", b"1", b"2", b"3") == [0, 0, 0, 0]
+    here.broker.groups.configure(GroupsConfig(messages_max=2, overflow="refuse"))
+    assert publish(publisher, b"4") == [0x97]
+    assert waiting(here) == [b"0", b"1", b"2", b"3"]
+    here.broker.groups.configure(GroupsConfig(messages_max=2))
+    assert waiting(here) == [b"0", b"1"]
 
 
 def test_new_settings_hold_for_living_groups() -> None:

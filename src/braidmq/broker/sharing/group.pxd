@@ -12,6 +12,7 @@ cdef class SharedGroup:
     cdef readonly Readers readers     # who may not read what
     cdef readonly object settings     # GroupSettings
     cdef bint keeps_qos0
+    cdef bint refuses                 # a publisher is told when its message finds no room
     cdef dict places                  # Member -> Place
     cdef readonly Py_ssize_t subscribed_count    # of the places that subscribe
     cdef KeyHolders holders           # ordered policies: who has to acknowledge messages of which key
@@ -28,6 +29,7 @@ cdef class SharedGroup:
     cdef void drop_unreadable(self, list effects)
     cdef void give_up_all(self, list effects)
     cdef void enqueue_behind(self, Entry entry, double now, list effects)
+    cdef bint may_wait(self)
     cdef void refill(self, double now, list effects)
     cdef void follow(self, Entry entry, double now, list effects)
     cdef void pump(self, double now, list effects)

@@ -84,6 +84,7 @@ cdef class SharedGroup:
         self.settings = settings or GroupSettings()
         self.queue = GroupQueue(self.settings, hub)
         self.keeps_qos0 = self.settings.keep_qos0
+        self.refuses = self.settings.overflow == "refuse"
         self.readers = Readers()
         self.places = {}
         self.holders = KeyHolders()
@@ -181,7 +182,7 @@ cdef class SharedGroup:
             self.pump(now, effects)    # what was behind a dropped message may be sendable
         if self.queue.last(lane) is not entry:
             return
-        if self.queue.count == 1 or self.queue.has_memory():
+        if self.queue.count == 1 or self.may_wait():
             effects.append(keep_message(entry))
         else:
             self.queue.take_last(lane)
@@ -193,7 +194,7 @@ cdef class SharedGroup:
         is_over = self.queue.is_over()
         self.overflowed(now, effects)
         if self.queue.tail and self.queue.tail[len(self.queue.tail) - 1] is entry:
-            if self.queue.has_memory():
+            if self.may_wait():
                 effects.append(keep_message(entry))
             else:
                 self.queue.take_newest()
@@ -202,6 +203,10 @@ cdef class SharedGroup:
             self.pump(now, effects)    # what was behind a dropped message may be sendable
         else:
             self.refill(now, effects)
+
+    cdef bint may_wait(self):
+        """Whether there is room for what came last, behind what was promised before."""
+        return self.queue.has_memory() and not (self.refuses and self.queue.is_over())
 
     cdef void refill(self, double now, list effects):
         """Lets what waits behind the lanes follow as far as they have room."""
@@ -228,12 +233,13 @@ cdef class SharedGroup:
         return effects
 
     cdef void overflowed(self, double now, list effects):
+        """Gives up what is too much; but who refuses what comes gives up nothing that was promised."""
         cdef Entry entry
         cdef Member member
-        while self.queue.is_over():
+        while self.queue.is_over() and not self.refuses:
             if self.settings.overflow == "drop_new":
                 if self.queue.pages and not self.queue.tail:
-                    return    # the newest are on disk, and were promised: it takes no more until there are fewer
+                    return    # the newest are on disk: it takes no more until there are fewer
                 entry = self.queue.take_newest()
             elif self.queue.pages and self.queue.count == self.queue.behind_count:
                 effects.append(drop_page(self.queue.remove_page(), DROP_QUEUE_FULL))
@@ -545,6 +551,7 @@ cdef class SharedGroup:
         cdef list effects = []
         self.settings = settings
         self.keeps_qos0 = settings.keep_qos0
+        self.refuses = settings.overflow == "refuse"
         self.queue.configure(settings)
         self.overflowed(now, effects)
         self.pump(now, effects)

@@ -175,7 +175,7 @@ cdef class GroupReceiver(SharedReceiver):
 
     cdef bint is_full(self, Py_ssize_t cost) noexcept:
         """Whether the next message may have to be refused."""
-        return self.core.queue.count > 0 and (
+        return self.core.refuses and self.core.queue.count > 0 and (
             self.core.queue.count >= self.core.queue.messages_max
             or self.core.queue.size_bytes + cost > self.core.queue.limit_bytes()
             or not self.core.queue.has_memory())
@@ -393,9 +393,10 @@ cdef class GroupReceiver(SharedReceiver):
     cdef int drop(self, DropMessage effect, Message published, Outcome outcome) except -1:
         counted = COUNTED.get(effect.reason)
         if counted is not None:
-            self.hub.drop_message(<Drop><int>counted, effect.entry.message, None)
+            self.hub.drop_message(<Drop><int>counted, effect.entry.message, None, self.name)
         self.note_taken(effect.entry)
-        if effect.entry.message is published and effect.reason is GROUP_FULL and outcome is not None:
+        if (self.core.refuses and effect.reason is GROUP_FULL and effect.entry.message is published
+                and outcome is not None):
             outcome.is_refused = True
         return 0
 

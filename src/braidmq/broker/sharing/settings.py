@@ -14,9 +14,10 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     # Of those bytes in memory: what is beyond waits on disk or, without one, is not taken.
     memory_bytes_max: int = 16 * MIB
 
-    # What gives way when the queue is full. drop_new lets a QoS 1 publisher be told (0x97) and slow down;
+    # What gives way when the queue is full. drop_new: this group alone goes without, so that one that
+    # everybody has abandoned stops nobody. refuse lets QoS 1 and 2 publishers be told (0x97) and slow down;
     # push goes over the windows of late binding, to the member that is expected to be done first.
-    overflow: Literal["drop_new", "drop_oldest", "push"] = "drop_new"
+    overflow: Literal["drop_new", "drop_oldest", "push", "refuse"] = "drop_new"
 
     # QoS 0 waits too while nobody is online: a group is a work queue, and workers restart.
     keep_qos0: bool = True
