@@ -168,6 +168,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         "The same bound in bytes of topics, payloads and properties, with 200 more a message for keeping it: "
         "ten thousand pictures are not ten thousand readings.",
     )] = 16 * MIB
+    peer_queue_bytes_max: Annotated[int, _bound(
+        1 * MIB, None,
+        "How much waits for another node of the cluster that can't be reached or is behind, counted like "
+        "queue_bytes_max. On disk if the node has one: see durability. Beyond it QoS 1 and 2 that this node "
+        "wants are refused with 0x97; if it is dead they are dropped for it and counted as peer_gone, so "
+        "that the dead never stop the living.",
+    )] = 1024 * MIB
     overflow: Annotated[Overflow, msgspec.Meta(description=(
         "What happens when a session's queue is full. drop_newest gives the message to everybody else, "
         "drop_oldest makes room by giving up what has waited longest (on disk, a page of up to 512 messages "

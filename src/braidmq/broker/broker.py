@@ -31,6 +31,7 @@ from braidmq.broker.hub import Hub
 from braidmq.broker.newcomers import Lingerer, Newcomers
 from braidmq.broker.outlet import Outlet
 from braidmq.broker.paging import Pager
+from braidmq.broker.peering import Peers
 from braidmq.broker.publishing import Publishing
 from braidmq.broker.quotas import AddressRates, MeteredConnection
 from braidmq.broker.replays import Replays
@@ -99,6 +100,7 @@ class Broker:
         self.retained = RetainedMessages(self.hub)
         self.replays = Replays(self.hub)
         self.publishing = Publishing(self.hub, self.router, self.retained)
+        self.peers = Peers(self.hub)  # other nodes of a cluster
         self.sessions: dict[str, Session] = {}
         self._sessions_of: Counter[str | None] = Counter()  # how many of them each user has
         self.connections: set[Connection] = set()

@@ -13,6 +13,8 @@ cdef enum Drop:
     DROP_GROUP_GONE          # it waited in a shared group whose last member has left
     DROP_TOPIC_TOO_LONG      # its topic is longer or deeper than the limits allow (the publisher is told 0x90)
     DROP_RETAINED_FULL       # to be retained, and there is no room for it (the publisher is told 0x97)
+    DROP_PEER_AWAY           # QoS 0, and there is no link to the node that wants it
+    DROP_PEER_GONE           # it waited for a node that is dead, and won't take it any more
     DROP_KINDS
 
 

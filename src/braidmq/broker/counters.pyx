@@ -14,6 +14,8 @@ DROP_NAMES = (
     "group_gone",
     "topic_too_long",
     "retained_full",
+    "peer_away",
+    "peer_gone",
 )
 
 

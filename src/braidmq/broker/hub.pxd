@@ -21,6 +21,7 @@ cdef class Hub:
     cdef public Py_ssize_t queue_memory_bytes_max
     cdef dict pageable                      # sessions and groups of which something may go to disk, in order of waiting
     cdef public object agenda               # what shared groups have yet to be told; an Agenda
+    cdef public object at_turn_end          # called before a turn is kept; None: nobody is
     cdef readonly Stopwatch stopwatch       # how long work takes
 
     # Limits that the hot path reads, as C values.
@@ -37,6 +38,7 @@ cdef class Hub:
     cdef double patience_s
     cdef Py_ssize_t queue_messages_max
     cdef Py_ssize_t queue_bytes_max
+    cdef Py_ssize_t peer_queue_bytes_max
 
     cdef inline void begin_turn(self, double now) noexcept:
         self.now = now

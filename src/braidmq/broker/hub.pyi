@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 from braidmq.broker.counters import Counters
@@ -12,6 +13,7 @@ from braidmq.timing.stopwatch import Stopwatch
 
 class Hub:
     agenda: Agenda | None
+    at_turn_end: Callable[[], object] | None
     pager: Pager | None
     queue_memory_bytes_max: int
     resting: int

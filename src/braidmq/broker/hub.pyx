@@ -37,6 +37,7 @@ cdef class Hub:
         self.patience_s = limits.slow_subscriber_patience_ms / 1000
         self.queue_messages_max = limits.queue_messages_max
         self.queue_bytes_max = limits.queue_bytes_max
+        self.peer_queue_bytes_max = limits.peer_queue_bytes_max
 
     def begin(self, double now):
         """A turn begins: what happens from now on happens at `now`."""
@@ -46,6 +47,8 @@ cdef class Hub:
         """Finish what the turn has begun, and let the store keep it."""
         if self.agenda is not None:
             self.agenda.settle()
+        if self.at_turn_end is not None:
+            self.at_turn_end()
         if self.queue_memory_bytes > self.queue_memory_bytes_max:
             self.pager.relieve()
         self.promises.commit()

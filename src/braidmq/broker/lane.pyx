@@ -368,6 +368,8 @@ cdef class Lane(Outlet):
             target = target.towards(run.publisher)
             if target is not None:
                 target.receiver.forward(run, target, outcome)
+        for target in self.run_fanout.peers:
+            target.receiver.forward(run, target, outcome)
         if outcome.congested is not None:
             self.filled = outcome.congested
         self.run_fanout = None

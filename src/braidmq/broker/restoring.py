@@ -12,10 +12,13 @@ measured.
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Final
 
 from braidmq.broker.broker import Broker
 from braidmq.broker.delivery_numbers import numbers_record
+from braidmq.broker.peers import CLIENT_ID_PREFIX, Peer, node_of
+from braidmq.broker.queued import QueuedReceiver
 from braidmq.broker.receiver import Target
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session
@@ -26,6 +29,7 @@ from braidmq.store.records import (
     GROUP_ENDED,
     INBOUND,
     PAGED,
+    PEER_POSITION,
     QUEUED,
     RECEIVED,
     RETAINED,
@@ -56,6 +60,7 @@ def restore(broker: Broker, state: State, now: float) -> None:
     broker.turn(now)
     for message in state.retained.values():
         broker.retained.restore(message)
+    _restore_peers(broker, state)
     _restore_sessions(broker, state)
 
 
@@ -81,6 +86,25 @@ def install_session(broker: Broker, records: list[Record], now: float) -> Sessio
             broker.hub.promises.journal.append(record)
     _restore_sessions(broker, state)
     return broker.sessions[client_id]
+
+
+def _restore_peers(broker: Broker, state: State) -> None:
+    for node, position in state.peer_positions.items():
+        broker.peers.restored(node).restore_position(position)
+    for client_id in [name for name in state.sessions if name.startswith(CLIENT_ID_PREFIX)]:
+        saved = state.sessions.pop(client_id)
+        peer = broker.peers.restored(node_of(client_id))
+        targets: dict[bytes, Target] = {}
+        for page in saved.pages:
+            peer.restore_page(*page)
+        for sequence in sorted(saved.deliveries):
+            message = saved.deliveries[sequence]
+            qos, retain, identifiers, _ = saved.terms_of(sequence)
+            target = targets.setdefault(identifiers, Target(peer, qos, False, identifiers))
+            if message is not None:
+                peer.restore_queued(message, target, qos, retain, sequence)
+        if broker.hub.pager is not None:
+            broker.hub.pager.relieve()
 
 
 def _restore_sessions(broker: Broker, state: State) -> None:
@@ -207,6 +231,10 @@ def living(broker: Broker) -> Iterator[list[Record]]:
                 broker.hub.pager.tidy(session)
         elif session.will is not None:
             yield _will_records(session)
+    for peer in broker.peers:
+        yield peer_records(peer)
+        if broker.hub.pager is not None:
+            broker.hub.pager.tidy(peer)
     for group in broker.groups:
         if group.is_lasting:
             yield group.records()
@@ -214,6 +242,21 @@ def living(broker: Broker) -> Iterator[list[Record]]:
             group.pages.tidy()
     while part := list(islice(topics, RETAINED_SLICE)):
         yield [(RETAINED, topic, broker.retained.get(topic)) for topic in part]
+
+
+def peer_records(peer: Peer) -> list[Record]:
+    """What rebuilds what waits for a peer, and up to where its own entries were taken."""
+    client_id = peer.client_id
+    records: list[Record] = [
+        (PEER_POSITION, peer.node, peer.taken),
+        (SESSION_ENDED, client_id),
+        (SESSION, client_id, None, inf),
+    ]
+    records += [
+        (QUEUED, client_id, sequence, message, 1, False, head, None)
+        for sequence, message, head in peer.unacknowledged()
+    ]
+    return records + list(_waiting_records(peer))
 
 
 def session_records(session: Session) -> list[Record]:
@@ -284,9 +327,14 @@ def _delivery_records(session: Session) -> Iterator[Record]:
         yield (SENT, client_id, sequence, packet_id)
         if message is None:
             yield (RECEIVED, client_id, sequence)
-    if session.queue is not None:
-        yield from ((PAGED, client_id, *page) for page in session.queue.paged())
-    for waiting in session.queue or ():
+    yield from _waiting_records(session)
+
+
+def _waiting_records(owner: QueuedReceiver) -> Iterator[Record]:
+    client_id = owner.client_id
+    if owner.queue is not None:
+        yield from ((PAGED, client_id, *page) for page in owner.queue.paged())
+    for waiting in owner.queue or ():
         target = waiting.target
         yield (
             QUEUED,

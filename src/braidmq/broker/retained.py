@@ -12,6 +12,7 @@ from braidmq.topics import TopicCursor, TopicTree
 
 OWN_PREFIX: Final = b"$SYS/"
 VISITS_AT_A_TIME: Final = 64
+NEVER: Final = (0, 0)  # as a stamp: older than any
 
 
 class RetainedMessages:
@@ -42,6 +43,19 @@ class RetainedMessages:
         self._remember(message.topic, message)
         self._tell(message)
         return True
+
+    def keep_from_peer(self, message: Message) -> None:
+        """Keep what another node retains, unless what is here is newer. That node has seen to the limits."""
+        former = self._tree.get(message.topic)
+        if former is not None and (former.stamp or NEVER) >= (message.stamp or NEVER):
+            return
+        if message.payload:
+            self._put(message, former)
+            self._remember(message.topic, message)
+            self._tell(message)
+        elif former is not None:
+            self._remove(message.topic, former)
+            self._tell(message)
 
     def keep_own(self, message: Message) -> None:
         """Keep a message of the broker itself, on a topic below $SYS; an empty one clears the topic."""

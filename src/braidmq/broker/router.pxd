@@ -25,6 +25,8 @@ cdef class FilterEntry:
 
 cdef class Fanout:
     cdef readonly list targets               # Targets: one a session with ordinary subscriptions, one a shared group
+    cdef readonly list plain                 # those of them that are sessions: what a peer's messages go to
+    cdef readonly list peers                 # PeerTargets; for messages that were published here alone
     cdef object __weakref__
 
 
@@ -39,8 +41,10 @@ cdef class Router:
     cdef long long last_revision
     cdef readonly object shared_groups       # a GroupRegistry
     cdef object listener                     # is told of filters that appear and vanish; None: nobody is
+    cdef public object remote                # knows which peers want a topic; None: there are none
 
     cdef Fanout find(self, bytes topic)
     cdef Outcome route(self, Message message)
     cdef int deliver_all(self, Fanout fanout, Message message, Outcome outcome) except -1
+    cdef int deliver_plain(self, Message message, Outcome outcome) except -1
     cdef bint can_keep(self, Fanout fanout, Message message) except -1

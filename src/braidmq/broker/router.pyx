@@ -7,6 +7,10 @@ empties the cache (it may concern any topic); a change to a plain one removes th
 more than filling did. Cost: a dict lookup per message; a search of the trie for a topic not in the cache.
 
 A listener is told when a filter gets its first ordinary subscription, and when it loses its last one.
+
+In a cluster a fan-out has the peers that want the topic, too: whoever is told of other nodes' wishes (`remote`) is
+asked on a miss, and calls `forget_routes` when they have changed. Messages that came from a peer go to sessions
+here, and to the groups that the peer has named; never to peers.
 """
 
 from weakref import WeakValueDictionary
@@ -19,6 +23,8 @@ from braidmq.broker.receiver cimport Outcome, Target, new_outcome
 from braidmq.broker.session cimport Session
 from braidmq.topics.trie cimport FilterTrie
 from braidmq.wire.scan cimport SUBSCRIPTION_IDENTIFIER, write_varint
+
+cdef tuple OWN_PREFIXES = (b"$SYS/", b"$load/")
 
 cdef enum:
     MOST_QOS = 2
@@ -66,8 +72,10 @@ cdef class FilterEntry:
 cdef class Fanout:
     """Everybody who gets a copy of a message on a topic."""
 
-    def __init__(self, list targets not None):
-        self.targets = targets
+    def __init__(self, list plain not None, list groups not None, list peers not None):
+        self.plain = plain
+        self.targets = plain + groups if groups else plain
+        self.peers = peers
 
 
 cdef Target merged_target(Session session, list subscriptions):
@@ -160,7 +168,7 @@ cdef class Router:
         self.last_revision += 1
         entry.revision = self.last_revision
         if b"+" in entry.filter or b"#" in entry.filter:
-            self._forget_routes()
+            self.forget_routes()
         else:
             self.routes.pop(entry.filter, None)
 
@@ -168,9 +176,10 @@ cdef class Router:
         """Ask `may_read(session, topic)` before a session gets a topic's messages; None: nobody is asked."""
         self.may_read = may_read
         self.shared_groups.restrict(may_read)
-        self._forget_routes()
+        self.forget_routes()
 
-    def _forget_routes(self):
+    def forget_routes(self):
+        """Search again for every topic: who wants it may have changed."""
         self.routes.clear()
         self.fanouts.clear()
         self.cached_bytes = 0
@@ -183,7 +192,7 @@ cdef class Router:
         if fanout is None:
             fanout = self._search(topic)
             if len(self.routes) >= self.cache_max or self.cached_bytes >= self.cache_max * CACHED_TOPIC_BYTES:
-                self._forget_routes()
+                self.forget_routes()
             self.cached_bytes += len(topic)
             self.routes[topic] = fanout
         return fanout
@@ -192,15 +201,24 @@ cdef class Router:
         cdef FilterEntry entry
         cdef list entries = []
         self.trie.match_into(topic, len(topic), entries)
+        peers = self._hops(topic)
         if self.may_read is not None:
-            return self._restricted(self._fanout(entries), topic)
+            return self._restricted(self._fanout(entries, peers), topic)
         key = tuple([(<FilterEntry>entry).revision for entry in entries])
+        if peers:
+            key = (key, peers)
         fanout = self.fanouts.get(key)
         if fanout is None:
-            fanout = self.fanouts[key] = self._fanout(entries)
+            fanout = self.fanouts[key] = self._fanout(entries, peers)
         return fanout
 
-    def _fanout(self, list entries):
+    def _hops(self, bytes topic):
+        """The peers that want the topic. What a node says of itself, or is told by its clients, is its own."""
+        if self.remote is None or topic.startswith(OWN_PREFIXES):
+            return ()
+        return self.remote.hops(topic)
+
+    def _fanout(self, list entries, tuple peers):
         cdef FilterEntry entry
         by_session = {}
         groups = []
@@ -209,12 +227,13 @@ cdef class Router:
                 by_session.setdefault(session, []).append(subscription)
             if entry.groups is not None:
                 groups.extend([Target(group, MOST_QOS) for group in entry.groups.values() if group.has_members])
-        return Fanout([merged_target(session, found) for session, found in by_session.items()] + groups)
+        return Fanout([merged_target(session, found) for session, found in by_session.items()], groups, list(peers))
 
     def _restricted(self, Fanout fanout, bytes topic):
         """Those of a fan-out who may read `topic`. It holds for this topic alone."""
-        return Fanout([target for target in fanout.targets
-                       if (<Target>target).receiver.may_get(topic, self.may_read)])
+        readers = [target for target in fanout.targets if (<Target>target).receiver.may_get(topic, self.may_read)]
+        plain = [target for target in readers if isinstance((<Target>target).receiver, Session)]
+        return Fanout(plain, readers[len(plain):], fanout.peers)
 
     # ---- messages ------------------------------------------------------------------------------------
 
@@ -236,6 +255,19 @@ cdef class Router:
             if target is not None:
                 outcome.is_matched = True
                 target.receiver.deliver(message, target, outcome)
+        for target in fanout.peers:
+            outcome.is_matched = True
+            target.receiver.deliver(message, target, outcome)
+        return 0
+
+    cdef int deliver_plain(self, Message message, Outcome outcome) except -1:
+        """Deliver what a peer has sent to the sessions here that want it. Who lacks room for it does without."""
+        cdef Target target
+        for target in self.find(message.topic).plain:
+            target = target.towards(message.publisher)
+            if target is not None:
+                outcome.is_matched = True
+                target.receiver.deliver(message, target, outcome)
         return 0
 
     cdef bint can_keep(self, Fanout fanout, Message message) except -1:
@@ -245,6 +277,9 @@ cdef class Router:
         for target in fanout.targets:
             target = target.towards(message.publisher)
             if target is not None and target.qos and target.receiver.is_full(cost):
+                return False
+        for target in fanout.peers:
+            if target.receiver.is_full(cost):
                 return False
         return True
 

@@ -1,10 +1,8 @@
-from braidmq.broker.backlog cimport Backlog, Ring
-from braidmq.broker.hub cimport Hub
+from braidmq.broker.backlog cimport Ring
 from braidmq.broker.inflight cimport Inflight, Slot
 from braidmq.messages.message cimport Message, numbered
-from braidmq.broker.outlet cimport Outlet
-from braidmq.broker.receiver cimport Outcome, Receiver, Run, Target
-from braidmq.store.encoding cimport Named
+from braidmq.broker.queued cimport QueuedReceiver
+from braidmq.broker.receiver cimport Outcome, Run, Target
 from braidmq.broker.sharing.agenda cimport Agenda
 from braidmq.broker.sharing.member cimport Delivery, Member
 
@@ -16,25 +14,17 @@ cdef enum Overflow:
     REFUSE
 
 
-cdef class Session(Receiver):
-    cdef readonly Hub hub
-    cdef readonly str client_id
-    cdef readonly Outlet outlet              # None while the client is away
+cdef class Session(QueuedReceiver):
     cdef readonly Inflight inflight
-    cdef readonly Backlog queue              # what waits, or None
-    cdef readonly Py_ssize_t queue_bytes
     cdef Overflow on_overflow
     cdef object resend                       # deque of packet ids to send again on this connection, or None
     cdef object replay                       # filter -> (iterator, target): retained messages yet to be sent, or None
     cdef bint awaits_replay                  # until it is this session's turn to send some of them
     cdef readonly int window                 # QoS 1/2 messages that the client takes at a time
     cdef readonly int outstanding            # of them on their way on this connection
-    cdef readonly unsigned long long last_sequence    # the number of the newest delivery
     cdef public unsigned long long identity          # tells it from the client id's earlier sessions; 0 until asked for
     cdef readonly set inbound                # QoS 2 packet ids from the client, between PUBLISH and PUBREL; or None
     cdef set inbound_before                  # those of them that were open when this connection began; or None
-    cdef Named named                         # its client id's number in the store's present file
-    cdef readonly bint is_remembered                  # outlives its connection, so its changes are journalled
 
     # What it is in shared groups.
     cdef public Member member                # what is known of the client as a member; None: it is in no group
@@ -68,8 +58,6 @@ cdef class Session(Receiver):
     cdef int pubcomp(self, unsigned int packet_id) except -1
     cdef Py_ssize_t open_inbound(self) except -1
     cdef int finish(self, Slot* slot, unsigned int reason) except -1
-    cdef int settle(self, unsigned long long sequence) except -1
-    cdef int pump_more(self) except -1
     cdef bint may_replay(self) noexcept
     cdef int replay_some(self) except -1
     cdef int await_replay(self) except -1
@@ -84,12 +72,7 @@ cdef class Session(Receiver):
     cdef bint make_room(self, Message message, Outcome outcome) except -1
     cdef int drop_oldest(self) except -1
     cdef bint may_send(self) noexcept
-    cdef int note_pageable(self) except -1
     cdef int send_waiting(self) except -1
-    cdef int trim_queue(self) except -1
     cdef int forget_waiting(self, Ring ring, object may_read) except -1
-    cdef int give_up_queue(self) except -1
     cdef bint can_take(self) noexcept
     cdef int withdraw(self, Delivery delivery) except -1
-    cdef int note_queued(self, Message message, Target target, int qos, bint retain,
-                         unsigned long long sequence) except -1

@@ -15,7 +15,7 @@ memory nor a pause of the loop.
 
 from collections import OrderedDict, deque
 
-from braidmq.broker.backlog cimport Backlog, Page, Ring, Waiting
+from braidmq.broker.backlog cimport Ring, Waiting
 from braidmq.broker.counters cimport (
     DROP_AWAY, DROP_NOT_AUTHORIZED, DROP_QUEUE_FULL, DROP_REJECTED, DROP_SESSION_ENDED,
 )
@@ -23,6 +23,7 @@ from braidmq.broker.hub cimport Hub
 from braidmq.broker.inflight cimport AWAITS_PUBACK, AWAITS_PUBCOMP, AWAITS_PUBREC, Inflight, Slot
 from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded, Outlet
+from braidmq.broker.queued cimport QueuedReceiver
 from braidmq.broker.receiver cimport Frames, Outcome, Receiver, Run, Target
 from braidmq.broker.sharing.agenda cimport (
     ACKNOWLEDGED, COMPLETED, MEMBER_CAME, MEMBER_WENT, RECEIVED, UNSENDABLE,
@@ -53,10 +54,9 @@ cdef inline Delivery delivery_of(Slot* slot):
 END = object()  # of an iterator
 
 
-cdef class Session(Receiver):
+cdef class Session(QueuedReceiver):
     def __init__(self, Hub hub not None, str client_id not None, str owner=None):
-        self.hub = hub
-        self.client_id = client_id
+        QueuedReceiver.__init__(self, hub, client_id)
         self.owner = owner
         self.inflight = Inflight()
         self.subscriptions = {}
@@ -181,12 +181,8 @@ cdef class Session(Receiver):
         cdef Py_ssize_t cost = message.cost()
         if self.lacks_room(cost) and not self.make_room(message, outcome):
             return 0
-        if self.queue is None:
-            self.queue = Backlog(self.hub)
         self.last_sequence += 1
-        self.queue.add(message, target, qos, retain, self.last_sequence)
-        self.queue_bytes += cost
-        self.note_pageable()
+        self.wait(message, target, qos, retain, self.last_sequence)
         self.note_queued(message, target, qos, retain, self.last_sequence)
         if self.hub.watching.message_audience is not None:
             why = "the client is away" if self.outlet is None else "the client is behind"
@@ -211,9 +207,7 @@ cdef class Session(Receiver):
             return 0
         message = <Message>self.queue.head.at(0).message
         self.settle(self.queue.head.at(0).sequence)
-        self.queue.take_first(self.queue.head)
-        self.queue_bytes -= message.cost()
-        self.trim_queue()
+        self.take_first()
         return self.hub.drop_message(DROP_QUEUE_FULL, message, self.client_id)
 
     @property
@@ -224,21 +218,6 @@ cdef class Session(Receiver):
     @overflow.setter
     def overflow(self, str rule not None):
         self.on_overflow = <Overflow><int>OVERFLOWS.index(rule)
-
-    cdef int note_pageable(self) except -1:
-        """Something waits in memory that might as well wait on disk."""
-        if self.queue is not None and self.hub.pager is not None and (
-            self.outlet is None or self.queue.tail is not None
-        ):
-            self.hub.pageable[self] = None
-        return 0
-
-    cdef int note_queued(self, Message message, Target target, int qos, bint retain,
-                         unsigned long long sequence) except -1:
-        if self.is_remembered:
-            self.hub.promises.journal.queued(self.client_id, &self.named, sequence, message, qos, retain,
-                                             target.identifiers, target.group)
-        return 0
 
     cdef bint send_shared(self, Message message, Target target, Delivery delivery) except -1:
         """Send what a shared group has chosen this session for, while it `can_take`."""
@@ -351,18 +330,8 @@ cdef class Session(Receiver):
         cdef int qos = waiting.qos
         cdef bint retain = waiting.retain
         cdef unsigned long long sequence = waiting.sequence
-        self.queue.take_first(self.queue.head)
-        self.queue_bytes -= message.cost()
-        self.trim_queue()
+        self.take_first()
         return self.send(message, target, qos, retain, sequence)
-
-    cdef int trim_queue(self) except -1:
-        """Something was taken from the queue's head."""
-        if self.queue.head.count == 0:
-            self.queue.join_tail()
-            if self.queue.count == 0:
-                self.queue = None
-        return 0
 
     def send_retained(self, bytes filter not None, messages, Target target not None):
         """Send what an iterator finds of retained messages, at the client's pace; None is work that found none."""
@@ -389,11 +358,6 @@ cdef class Session(Receiver):
     # ---- the client answers --------------------------------------------------------------------------
     # An answer of the wrong kind is a protocol error [MQTT-4.13.1-1]: its delivery would never be finished. An id
     # that stands for nothing may be left from before; only PUBREC has to be answered then.
-
-    cdef int settle(self, unsigned long long sequence) except -1:
-        if self.is_remembered:
-            self.hub.promises.journal.settled(self.client_id, &self.named, sequence)
-        return 0
 
     cdef int finish(self, Slot* slot, unsigned int reason) except -1:
         cdef unsigned long long sequence = slot.sequence
@@ -492,28 +456,6 @@ cdef class Session(Receiver):
 
     # ---- after a restart -----------------------------------------------------------------------------
 
-    def restore_queued(self, Message message not None, Target target not None, int qos, bint retain,
-                       unsigned long long sequence):
-        """Put back a delivery that waited; they come in order of their sequence. Nothing is noted."""
-        if self.queue is None:
-            self.queue = Backlog(self.hub)
-        if self.queue.page_count() and sequence < self.queue.pages[self.queue.page_begin].first:
-            self.queue.add_to(self.queue.head, message, target, qos, retain, sequence)
-        else:
-            self.queue.add(message, target, qos, retain, sequence)
-        self.queue_bytes += message.cost()
-        self.last_sequence = max(self.last_sequence, sequence)
-        self.note_pageable()
-
-    def restore_page(self, unsigned long long first, unsigned long long last, unsigned long long cost,
-                     unsigned int file, unsigned int offset, unsigned int size, unsigned int count):
-        """Put back deliveries that wait on disk. Pages come before what waits in memory."""
-        if self.queue is None:
-            self.queue = Backlog(self.hub)
-        self.queue.add_page(Page(first, last, cost, file, offset, size, count))
-        self.queue_bytes += cost
-        self.last_sequence = max(self.last_sequence, last)
-
     def restore_sent(self, int packet_id, Message message, Target target not None, int qos, bint retain,
                      unsigned long long sequence, Delivery delivery=None):
         """Put back a delivery under its packet id; one whose message is None was received by the client."""
@@ -609,9 +551,7 @@ cdef class Session(Receiver):
             if slot.stage != AWAITS_PUBCOMP and (<Target>slot.target).group is None:
                 self.hub.drop_message(DROP_SESSION_ENDED, <object>slot.message, self.client_id)
             self.inflight.remove(slot)
-        for delivery in self.queue or ():
-            self.hub.drop_message(DROP_SESSION_ENDED, delivery.message, self.client_id)
-        self.give_up_queue()
+        self.give_up_queue(DROP_SESSION_ENDED)
         if self.member is not None:
             self.member.forget_all()
 
@@ -623,20 +563,6 @@ cdef class Session(Receiver):
             self.inflight.remove(slot)
         return 0
 
-    cdef int give_up_queue(self) except -1:
-        if self.queue is None:
-            return 0
-        for ring in (self.queue.head, self.queue.tail):
-            while ring is not None and (<Ring>ring).count:
-                self.queue.take_first(<Ring>ring)
-        if self.queue.count:
-            self.hub.counters.drop(DROP_SESSION_ENDED, self.queue.count)
-            self.hub.pager.free(self)
-        self.hub.pageable.pop(self, None)
-        self.queue = None
-        self.queue_bytes = 0
-        return 0
-
     @property
     def groups(self):
         """The shared groups that know it as a member."""
@@ -646,18 +572,9 @@ cdef class Session(Receiver):
     def is_connected(self):
         return self.outlet is not None
 
-    @property
-    def queued(self):
-        """Deliveries that wait for room at the client, or for the client."""
-        return self.queue.count if self.queue is not None else 0
-
     def check(self):
         """Assert the session's invariants (for tests)."""
-        if self.queue is not None:
-            self.queue.check()
-        in_memory = sum([(<Message>waiting.message).cost() for waiting in self.queue or ()])
-        on_disk = sum([page[2] for page in self.queue.paged()]) if self.queue is not None else 0
-        assert self.queue_bytes == in_memory + on_disk
+        QueuedReceiver.check(self)
         assert 0 <= self.outstanding <= self.inflight.count
         ids = self.inflight.in_order()
         assert len(set(ids)) == len(ids) == self.inflight.count

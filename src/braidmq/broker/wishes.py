@@ -1,5 +1,6 @@
 """What a CONNECT asks for, and what of it the limits grant. Pure functions of the two."""
 
+from braidmq.broker.peers import CLIENT_ID_PREFIX
 from braidmq.errors import ProtocolError
 from braidmq.limits import UINT16_CEILING, UINT32_CEILING, Limits
 from braidmq.topics import validate_topic
@@ -17,6 +18,8 @@ def check_wishes(packet: Connect, limits: Limits, *, can_keep: bool) -> None:
     """Raise ProtocolError if the CONNECT asks for what nobody can have."""
     if len(packet.client_id.encode()) > limits.client_id_bytes_max:
         raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is too long")
+    if packet.client_id.startswith(CLIENT_ID_PREFIX):
+        raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is a node's")
     needs_client_id = packet.version == V31 or (packet.version == V311 and not packet.clean_start)
     if needs_client_id and not packet.client_id:  # [MQTT-3.1.3-8] of 3.1.1
         raise ProtocolError(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "the client id is missing")

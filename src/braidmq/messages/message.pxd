@@ -10,6 +10,9 @@ cdef class Message:
     cdef readonly bint retain            # as published
     cdef readonly double expires_at_s    # on the broker's clock; 0 = never
     cdef readonly str publisher          # client id, or None for messages of the broker itself
+    cdef unsigned long long stamp_clock  # of a retained message in a cluster, the larger stamp stays; 0: it has none
+    cdef unsigned long long stamp_node
+    cdef public unsigned long long origin         # the node where it was published; 0: here
     cdef public unsigned long long retained_as    # which one it is of all that were ever retained; 0 if it wasn't
     cdef unsigned long long epoch        # the file in which the body stands
     cdef unsigned long long number       # its number there

@@ -1,6 +1,8 @@
 DELIVERY_PROPERTY: str
 
 class Message:
+    stamp: tuple[int, int] | None
+    origin: int
     retained_as: int
     def __init__(
         self,

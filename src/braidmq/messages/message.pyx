@@ -28,6 +28,15 @@ cdef class Message:
         self.expires_at_s = expires_at_s
         self.publisher = publisher
 
+    @property
+    def stamp(self):
+        """Which of several retained messages is the newest, in a cluster: (clock, node), or None."""
+        return (self.stamp_clock, self.stamp_node) if self.stamp_clock else None
+
+    @stamp.setter
+    def stamp(self, stamp):
+        self.stamp_clock, self.stamp_node = (0, 0) if stamp is None else stamp
+
     def is_expired(self, double now):
         return self.expires_at_s and now >= self.expires_at_s
 

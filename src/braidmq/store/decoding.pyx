@@ -97,6 +97,8 @@ cdef class Decoder:
             return (kind, topic, self.message())
         if kind == CHECKPOINTED:
             return (kind, self.varint())
+        if kind == PEER_POSITION:
+            return (kind, self.varint(), self.varint())
         if (kind == GROUP_QUEUED or kind == GROUP_TAKEN or kind == GROUP_ENDED or kind == GROUP_PAGED
                 or kind == GROUP_UNPAGED):
             return self.of_group(kind)
@@ -179,6 +181,7 @@ cdef class Decoder:
         cdef bytes properties = b""
         cdef double expires_at_s = 0.0
         cdef str publisher = None
+        cdef Message message
         cdef bytes topic = self.topic()
         cdef bytes payload = self.bytes_()
         if flags & HAS_PROPERTIES:
@@ -187,7 +190,11 @@ cdef class Decoder:
             expires_at_s = self.time()
         if flags & HAS_PUBLISHER:
             publisher = self.name()
-        return new_message(topic, payload, properties, flags & 3, (flags & RETAIN) != 0, expires_at_s, publisher)
+        message = new_message(topic, payload, properties, flags & 3, (flags & RETAIN) != 0, expires_at_s, publisher)
+        if flags & HAS_STAMP:
+            message.stamp_clock = self.varint()
+            message.stamp_node = self.varint()
+        return message
 
     cdef object message(self):
         """The message that a number stands for; None for 0: one that is no longer needed."""

@@ -41,7 +41,7 @@ KINDS = {
     "CHECKPOINTED": CHECKPOINTED, "PAGED": PAGED, "UNPAGED": UNPAGED,
     "GROUP_QUEUED": GROUP_QUEUED, "GROUP_TAKEN": GROUP_TAKEN, "GROUP_ENDED": GROUP_ENDED,
     "GROUP_PAGED": GROUP_PAGED, "GROUP_UNPAGED": GROUP_UNPAGED,
-    "NUMBERED": NUMBERED,
+    "NUMBERED": NUMBERED, "PEER_POSITION": PEER_POSITION,
 }
 
 
@@ -206,6 +206,10 @@ cdef class Encoder:
         if kind == CHECKPOINTED:
             self.put_byte(kind)
             return self.put_varint(record[1])
+        if kind == PEER_POSITION:
+            self.put_byte(kind)
+            self.put_varint(record[1])
+            return self.put_varint(record[2])
         if (kind == GROUP_QUEUED or kind == GROUP_TAKEN or kind == GROUP_ENDED or kind == GROUP_PAGED
                 or kind == GROUP_UNPAGED):
             return self.put_of_group(kind, record)
@@ -291,7 +295,8 @@ cdef class Encoder:
         self.put_varint(body.number)
         self.put_byte(body.qos | (RETAIN if body.retain else 0) | (HAS_EXPIRY if body.expires_at_s else 0)
                       | (HAS_PUBLISHER if body.publisher is not None else 0)
-                      | (HAS_PROPERTIES if PyBytes_GET_SIZE(body.properties) else 0))
+                      | (HAS_PROPERTIES if PyBytes_GET_SIZE(body.properties) else 0)
+                      | (HAS_STAMP if body.stamp_clock else 0))
         self.put_bytes(body.topic)
         self.put_bytes(body.payload)
         if PyBytes_GET_SIZE(body.properties):
@@ -300,6 +305,9 @@ cdef class Encoder:
             self.put_time(body.expires_at_s)
         if body.publisher is not None:
             self.put_varint(publisher)
+        if body.stamp_clock:
+            self.put_varint(body.stamp_clock)
+            self.put_varint(body.stamp_node)
         return 0
 
     cdef int put_will(self, object will) except -1:

@@ -24,6 +24,7 @@ cdef enum:
     GROUP_PAGED = 26
     GROUP_UNPAGED = 27
     NUMBERED = 17
+    PEER_POSITION = 28
     # Of the file alone.
     NAME = 32
     BODY = 33
@@ -37,5 +38,6 @@ cdef enum:
     HAS_EXPIRY = 8
     HAS_PUBLISHER = 16
     HAS_PROPERTIES = 32
+    HAS_STAMP = 64
     HAS_IDENTIFIERS = 8
     HAS_GROUP = 16

@@ -22,7 +22,8 @@ from typing import Final, NamedTuple
 from braidmq.errors import StoreError
 
 MAGIC: Final = b"BRAIDLOG"
-VERSION: Final = 3
+VERSION: Final = 4
+EARLIER_VERSIONS: Final = (1, 2, 3)  # only read; 3 has neither peers' positions nor stamps of messages
 UNSALTED_VERSIONS: Final = (1, 2)  # as earlier versions of BraidMQ wrote them; only read
 BEGINNING: Final = struct.Struct("<8sI")  # magic, version
 # Magic, version, number, oldest file needed with it, salt, salt and length of the file before, CRC of these.
@@ -79,7 +80,7 @@ def version_in(data: bytes, path: Path) -> int | None:
     magic, version = BEGINNING.unpack_from(data)
     if magic != MAGIC:
         raise StoreError(f"{path}: isn't a log of BraidMQ; move it out of the data directory")
-    if version != VERSION and version not in UNSALTED_VERSIONS:
+    if version != VERSION and version not in EARLIER_VERSIONS:
         raise StoreError(
             f"{path}: has format {version}, this version of BraidMQ reads up to {VERSION}; "
             "start the version that wrote it"

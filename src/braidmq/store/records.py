@@ -31,6 +31,7 @@ GROUP_TAKEN: Final = 15  # name, filter, sequence: it does no longer
 GROUP_ENDED: Final = 16  # name, filter: nothing waits there that has to be kept
 GROUP_PAGED: Final = 26  # name, filter, first and last sequence, cost, file, offset, size, count: on disk now
 GROUP_UNPAGED: Final = 27  # name, filter: its first page is no longer needed
+PEER_POSITION: Final = 28  # node, sequence: what it sent was taken up to there; 0 = the node is forgotten
 CHECKPOINTED: Final = 13  # number: the store's own; files before this one are no longer needed
 
 

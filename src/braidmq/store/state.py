@@ -85,6 +85,7 @@ class State:
         self.wills: dict[str, SavedWill] = {}
         self.groups: dict[GroupName, dict[int, Any]] = {}  # what waits in shared groups, by its sequence
         self.group_pages: dict[GroupName, list[Page]] = {}  # in order; what they hold is in no other place
+        self.peer_positions: dict[int, int] = {}  # node -> up to where what it sent was taken
         self.oldest_needed = 0  # number of the first file that counts
         self._terms: dict[Terms, Terms] = {}  # one object for all deliveries on the same terms
 
@@ -152,6 +153,12 @@ class State:
         pages = self.group_pages.get(GroupName(name, filter))
         if pages:
             del pages[0]
+
+    def _peer_position(self, node: int, sequence: int) -> None:
+        if sequence:
+            self.peer_positions[node] = sequence
+        else:
+            self.peer_positions.pop(node, None)
 
     def _checkpointed(self, number: int) -> None:
         self.oldest_needed = number
@@ -272,5 +279,6 @@ HANDLERS: Final[dict[int, Callable[..., None]]] = {
     kinds.GROUP_ENDED: State._group_ended,
     kinds.GROUP_PAGED: State._group_paged,
     kinds.GROUP_UNPAGED: State._group_unpaged,
+    kinds.PEER_POSITION: State._peer_position,
     kinds.CHECKPOINTED: State._checkpointed,
 }
