@@ -221,9 +221,13 @@ class Broker:
         check_wishes(packet, self.limits, can_keep=not self.hub.promises.store.is_failing)
 
     @property
+    def clients_connected(self) -> int:
+        return len(self._seated)
+
+    @property
     def is_full(self) -> bool:
         """Whether as many clients are connected as may be."""
-        return len(self._seated) >= self.limits.connections_max
+        return self.clients_connected >= self.limits.connections_max
 
     def _check_seats(self) -> None:
         if self.is_full:

@@ -1,0 +1,64 @@
+"""Puts a node of a cluster together: the core with all its parts, and who carries out what each of them
+wants.
+
+The running broker and the simulator make their nodes here, so they are the same.
+"""
+
+from collections.abc import Iterable
+from random import Random
+
+from braidmq.broker.broker import Broker
+from braidmq.cluster.announcing import Announcing
+from braidmq.cluster.clock import HybridClock
+from braidmq.cluster.core import Cluster
+from braidmq.cluster.routing import make_routing
+from braidmq.cluster.settings import Identity, Remembered, Settings
+from braidmq.clustered.interest import Interest
+from braidmq.clustered.node import ClusterShell, Node
+
+
+class BrokerView:
+    """What the core has to know of the broker beside it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def kept_position(self, peer: int) -> int:
+        known = self._broker.peers.get(peer)
+        return known.kept if known is not None else 0
+
+    def connections(self) -> int:
+        return self._broker.clients_connected
+
+
+def make_node(
+    broker: Broker,
+    identity: Identity,
+    settings: Settings,
+    clock: HybridClock,
+    rng: Random,
+    shell: ClusterShell,
+    now: float,
+    remembered: Iterable[Remembered] = (),
+) -> Node:
+    """A node that knows nobody but those it remembers. `rng` draws nonces, so live it is a `SystemRandom`."""
+    broker.turn(now)
+    cluster = Cluster(identity, settings, clock, rng, BrokerView(broker), now, remembered)
+
+    def is_neighbour(peer: int) -> bool:
+        member = cluster.members.info(peer)
+        return not settings.neighbours or (member is not None and member.name in settings.neighbours)
+
+    routing = make_routing(
+        settings.routing, me=identity.node, seed=settings.filter_seed, is_neighbour=is_neighbour
+    )
+    announcing = Announcing(
+        routing,
+        None,
+        boot=identity.boot,
+        wait_ms=settings.suback_wait_ms,
+        remembered=cluster.members.remembered(),
+    )
+    node = Node(broker, cluster, shell, announcing.hops)
+    Interest(node, announcing)
+    return node

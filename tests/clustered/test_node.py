@@ -1,0 +1,60 @@
+"""Whole nodes, joined: what a client publishes at one reaches those who want it at others."""
+
+import pytest
+
+from braidmq.wire import Publish, Suback, Subscribe, Subscription
+from tests.clustered.net import Net
+
+
+@pytest.fixture
+def net():
+    net = Net("abc")
+    for _ in range(4):
+        net.pass_time(0.25)
+    return net
+
+
+def subscribed(net, at, client_id, filter):
+    """A client with a subscription that the whole cluster knows."""
+    client = net[at].world.connect(client_id)
+    client.send(Subscribe(1, (Subscription(filter, 2),)))
+    assert client.read() == []  # the others don't know yet
+    net.settle()
+    client.expect(Suback)
+    return client
+
+
+def test_nodes_find_each_other(net):
+    for member in net.members:
+        assert len(member.node.cluster.members.linked()) == 2, member.shell.told
+
+
+def test_what_is_published_at_one_reaches_a_subscriber_at_another(net):
+    subscriber = subscribed(net, "b", "subscriber", "t/#")
+    publisher = net["a"].world.connect("publisher")
+    for qos in (0, 1, 2):
+        publisher.send(Publish("t/x", b"%d" % qos, qos=qos, packet_id=qos or None))
+        publisher.send(Publish("other", b"%d" % qos, qos=qos, packet_id=qos + 5 if qos else None))
+    net.settle()
+    assert subscriber.payloads() == [b"0", b"1", b"2"]
+    assert [peer.forwarded_qos0 + peer.forwarded_entries for peer in net["a"].world.broker.peers] == [3, 0]
+
+
+def test_a_publisher_learns_that_somebody_elsewhere_wants_it(net):
+    subscribed(net, "c", "subscriber", "t")
+    publisher = net["a"].world.connect("publisher")
+    publisher.send(Publish("t", b"", qos=1, packet_id=1), Publish("u", b"", qos=1, packet_id=2))
+    assert [(packet.packet_id, packet.reason) for packet in publisher.read()] == [(1, 0), (2, 0x10)]
+
+
+def test_what_is_retained_at_one_is_retained_at_all(net):
+    publisher = net["a"].world.connect("publisher")
+    publisher.send(Publish("r", b"kept", retain=True))
+    net.settle()
+    subscriber = net["c"].world.connect("late")
+    subscriber.send(Subscribe(1, (Subscription("r", 0),)))
+    net.settle()
+    assert subscriber.payloads() == [b"kept"]
+    publisher.send(Publish("r", b"", retain=True))
+    net.settle()
+    assert all(member.world.broker.retained.get(b"r") is None for member in net.members)
