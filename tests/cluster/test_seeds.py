@@ -34,8 +34,9 @@ class Trouble:
         for _ in range(rng.randint(1, 12)):
             rng.choice((self.cut, self.kill, self.start, self.start, self.part, self.one_way, world.heal))()
             world.run(rng.uniform(0, FAULTS_S / 8))
-        if all(not node.is_up for node in world.nodes.values()):
-            self.start()
+        seeds = [world.nodes[address.split(":")[0]] for address in world.seeds]
+        if not any(node.is_up for node in seeds):
+            seeds[0].start()  # who knows nobody else can't find anybody without
         world.heal()
 
     def cut(self) -> None:

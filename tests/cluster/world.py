@@ -218,7 +218,7 @@ class World:
         elif other.is_open:
             action(other, what)
         elif end.is_open and other.number not in other.node.ends and other.node.is_up:
-            self._lost(end, "reset")  # the other end knows nothing of this connection any more
+            self._arrange(other, self._lost, "reset")  # the other side knows nothing of it any more
 
     def _arrive(self, end: End, data: bytes) -> None:
         end.reader.feed(data)

@@ -5,21 +5,20 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from math import inf
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from braidmq.cluster import events as ev
 from braidmq.cluster import frames
+from braidmq.cluster.beating import Beating
 from braidmq.cluster.clock import HybridClock
-from braidmq.cluster.dialling import DELAY_MAX_S, DELAY_MIN_S, Dialling
+from braidmq.cluster.controls import Draining, Forgot, Introduce
 from braidmq.cluster.effects import (
     Close,
     Dial,
     Died,
     Effect,
     Forgotten,
-    Hold,
     Linked,
     MembersChanged,
     Met,
@@ -31,55 +30,27 @@ from braidmq.cluster.effects import (
     Tell,
     Unlinked,
 )
-from braidmq.cluster.frames import Beat, Control, Controls, FrameError
+from braidmq.cluster.finding import Finding
+from braidmq.cluster.frames import Controls, FrameError
 from braidmq.cluster.goodbyes import why
+from braidmq.cluster.greeting import Greeting
 from braidmq.cluster.handshake import (
     HANDSHAKE,
-    U64,
     Goodbye,
-    Handshake,
     Hello,
-    Introduced,
     Proof,
     RefusalError,
     Welcome,
-    are_apart,
 )
 from braidmq.cluster.links import Link, Links
-from braidmq.cluster.members import Member, Members, State, microseconds
+from braidmq.cluster.local import Local
+from braidmq.cluster.members import Member, Members, State
 from braidmq.cluster.parts import Part
 from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.cluster.telling import Faults, Telling
+from braidmq.cluster.viewing import view_of
 
 _SLOW_REDIAL_S: Final = 60.0  # where an operator has to do something first
-
-
-class Local(Protocol):
-    """What the core has to know of the broker beside it."""
-
-    def kept_position(self, peer: int) -> int:
-        """The highest sequence of this peer that the store has kept."""
-
-    def connections(self) -> int:
-        """How many clients are connected."""
-
-
-class Introduce(Control, frozen=True):
-    """Nodes that are new to the sender, to be dialled."""
-
-    members: tuple[Introduced, ...]
-
-
-class Draining(Control, frozen=True):
-    is_draining: bool
-
-
-class Forgot(Control, frozen=True):
-    """The operator says that this node won't come back."""
-
-    node: U64
-
-
 _OWN: Final = (Goodbye, Introduce, Draining, Forgot)
 
 
@@ -99,19 +70,14 @@ class Cluster:
         self.settings = settings
         self.clock = clock
         self.members = Members(identity, settings, remembered, now, clock.wall_ms(now))
-        self.is_draining = False
-        self.has_left = False
-        self._rng = rng
         self._local = local
-        self._life = rng.getrandbits(64)
         self._links = Links(identity.node)
-        self._dialling = Dialling(rng)
-        self._seeds: dict[str, int | None] = {}  # who was found there
-        self._haunts: dict[str, float] = {}  # where members were that are forgotten, and until when to look
-        self._mine = set(identity.addresses)  # addresses at which this node itself answers
+        self._finding = Finding(identity, settings, self.members, rng)
         self._telling = Telling()
         self._faults = Faults()
-        self._held: set[int] = set()  # peers that were asked to hold QoS 0
+        self._beating = Beating(self.members, clock, local, self._telling)
+        self._greeting = Greeting(identity, settings, clock, rng, local, self.members, self._faults)
+        self._written = self.members.written(clock)
         self._beat_s = settings.failure_s / 12
         self._tick_at_s = now
         self._parts: list[Part] = []
@@ -147,7 +113,20 @@ class Cluster:
 
     @property
     def next_at_s(self) -> float:
-        return min(self._tick_at_s, self._dialling.next_at_s, *(part.next_at_s for part in self._parts))
+        return min(self._tick_at_s, self._finding.next_at_s, *(part.next_at_s for part in self._parts))
+
+    @property
+    def is_draining(self) -> bool:
+        return self._greeting.is_draining
+
+    @property
+    def has_left(self) -> bool:
+        return self._greeting.has_left
+
+    def view(self, now: float) -> dict[str, Any]:
+        """The cluster as this node sees it: plain data."""
+        state = State.LEFT if self.has_left else State.DRAINING if self.is_draining else State.LIVE
+        return view_of(self.members, str(state), self._local.connections(), now)
 
     def _addressed(self, effects: Iterable[Effect]) -> Iterator[Effect]:
         """What parts send to a peer gets the link of that peer."""
@@ -164,15 +143,12 @@ class Cluster:
     # -- links -----------------------------------------------------------------------------------------------
 
     def _link_opened(self, event: ev.LinkOpened, now: float) -> Iterator[Effect]:
-        dials = event.dialled is not None
-        handshake = Handshake(
-            self.identity, self._life, self.settings, self.clock.wall_ms(now), self._rng, dials
-        )
+        handshake = self._greeting.handshake(event.dialled is not None, now)
         link = Link(event.link, event.dialled, event.source, handshake, now)
         pushed_out = self._links.add(link)
         if pushed_out is not None:
             yield from self._end(pushed_out, "busy", now)
-        if dials:
+        if event.dialled is not None:
             yield Send(link.number, frames.control(handshake.hello()))
 
     def _frame_received(self, event: ev.FrameReceived, now: float) -> Iterator[Effect]:
@@ -198,7 +174,7 @@ class Cluster:
         yield from self._lose(link, now)
 
     def _not_reached(self, event: ev.NotReached, now: float) -> Iterator[Effect]:
-        self._dialling.ended(event.address, now)
+        self._finding.ended(event.address, now)
         sentence = f"can't reach {event.address}: {event.why}; this node will try again"
         yield from self._telling.tell((event.address, "not reached"), "info", sentence, now)
 
@@ -208,14 +184,13 @@ class Cluster:
         yield Close(link.number, reason)
         yield from self._tell_why(link, reason, why(reason).refusing, now)
         if reason == "myself" and link.dialled is not None:
-            self._mine.add(link.dialled)
-            self._dialling.stop(link.dialled)
+            self._finding.is_me(link.dialled)
         yield from self._lose(link, now, self._rest_after(reason))
 
     def _blame(self, link: Link, fault: str, now: float) -> Iterator[Effect]:
         """The peer has sent what it must not."""
         yield from self._note_fault(link, fault, now)
-        yield from self._end(link, "order", now)
+        yield from self._end(link, "fault" if link.is_proven else "order", now)
 
     def _note_fault(self, link: Link, fault: str, now: float) -> Iterator[Effect]:
         if link.node is not None:
@@ -226,14 +201,12 @@ class Cluster:
     def _lose(self, link: Link, now: float, rest_s: float = 0.0) -> Iterator[Effect]:
         if not self._links.drop(link):
             return
-        if link.dialled is not None:
-            self._dialling.ended(link.dialled, now, rest_s)
+        self._finding.ended(link.dialled, now, rest_s)
         member = self.members.info(link.hello.node) if link.is_open else None
         if member is not None and member.link == link.number:
             self.members.unlink(member)
-            self._held.discard(member.node)
-            has_lasted = now - member.linked_at_s >= self.settings.failure_s
-            self._want(member, now + (DELAY_MIN_S if has_lasted else DELAY_MAX_S / 4))
+            self._beating.unlinked(member.node)
+            self._finding.lost(member, now)
             yield Unlinked(member.node)
             yield RoutesChanged()
             for part in self._parts:
@@ -244,9 +217,9 @@ class Cluster:
         return _SLOW_REDIAL_S if reason in ("forgotten", "left", "myself", "resting") else 0.0
 
     def _tell_why(self, link: Link, reason: str, sentence: str, now: float) -> Iterator[Tell]:
-        who = self._who(link)
         if sentence:
-            yield from self._telling.tell((who, reason), why(reason).level, sentence.format(peer=who), now)
+            told = sentence.format(peer=self._who(link))
+            yield from self._telling.tell((link.dialled, link.node, reason), why(reason).level, told, now)
 
     def _who(self, link: Link) -> str:
         member = self.members.info(link.hello.node) if link.is_proven else None
@@ -273,8 +246,8 @@ class Cluster:
     def _prove(self, link: Link, control: Hello | Proof, now: float) -> Iterator[Effect]:
         answer = link.handshake.take(control)
         if link.is_proven:
-            self._found(link)
-            self._judge(link, now)
+            self._finding.answered(link.dialled, link.hello.node)
+            self._greeting.judge(link.hello, now)
             loser = self._links.loser(link)
             if loser is not None:
                 reason = "newer" if loser.hello.boot < link.hello.boot else "twice"
@@ -283,55 +256,11 @@ class Cluster:
             yield Send(link.number, frames.control(answer))
         if link.is_proven:
             yield Proven(link.number, link.hello.node)
-            yield Send(link.number, frames.control(self._welcome(link.hello.node, now)))
-
-    def _found(self, link: Link) -> None:
-        """Who is at an address is known now: from here on the member is dialled, not the address."""
-        if link.dialled in self._seeds:
-            self._seeds[link.dialled] = link.hello.node
-
-    def _judge(self, link: Link, now: float) -> None:
-        """Whether a proven peer may be linked with."""
-        hello = link.hello
-        if hello.node == self.identity.node:
-            raise RefusalError("myself" if hello.life == self._life else "duplicate")
-        if self.has_left:
-            raise RefusalError("left")
-        if self.members.is_banned(hello.node):
-            raise RefusalError("forgotten")
-        if are_apart(hello.wall_ms, self.clock.wall_ms(now)):
-            raise RefusalError("clock")
-        if now < self._faults.rests_until_s(hello.node):
-            raise RefusalError("resting")
-        member = self.members.info(hello.node)
-        if member is None:
-            if self.members.is_full:
-                raise RefusalError("full")
-        elif hello.boot < member.boot or (hello.boot == member.boot and member.life not in (0, hello.life)):
-            raise RefusalError("duplicate")
-
-    def _welcome(self, peer: int, now: float) -> Welcome:
-        said: dict[str, Any] = {}
-        for part in self._parts:
-            said |= part.welcome(peer)
-        me = self.identity
-        return Welcome(
-            name=me.name,
-            addresses=me.addresses[:16],
-            client_address=me.client_address,
-            keeps=me.keeps,
-            version=me.version,
-            host=me.host,
-            worker=me.worker,
-            position=self._local.kept_position(peer),
-            hlc=self.clock.tick(now),
-            absent=self.members.was_counted_dead(peer),
-            draining=self.is_draining,
-            digest=self.settings.digest,
-            members=self.members.introductions(),
-            forgotten=self.members.banned(),
-            parts=said,
-        )
+            said: dict[str, Any] = {}
+            for part in self._parts:
+                said |= part.welcome(link.hello.node)
+            welcome = self._greeting.welcome(link.hello.node, said, now)
+            yield Send(link.number, frames.control(welcome))
 
     def _open(self, link: Link, welcome: Welcome, now: float) -> Iterator[Effect]:
         """Both Welcomes are there."""
@@ -340,25 +269,25 @@ class Cluster:
         member = self.members.link(hello, welcome, link.number, now)
         member.clock_offset_s = (hello.wall_ms - self.clock.wall_ms(link.opened_s)) / 1000
         link.is_open = True
-        self._dialling.stop(member.node)
+        self._finding.stop(member.node)
         self.clock.seen(welcome.hlc, now)
         if is_news:
             yield Met(member.node)
         yield Linked(member.node, link.number, welcome.position, member.is_new_boot, member.was_absent)
         yield RoutesChanged()
         yield from self._tell_digest(member, welcome.digest, now)
-        yield from self._learn(welcome, now)
-        yield self._changed(now)
-        yield Send(link.number, self._beat(member, now))
+        yield from self._learn(member, welcome, now)
+        yield from self._changed()
+        yield from self._beating.send(member, now)
         if member.is_new_boot:
             yield from self._introduce(member)
         for part in self._parts:
             yield from part.welcomed(member.node, welcome.parts, now)
             yield from part.linked(member.node, now)
 
-    def _learn(self, welcome: Welcome, now: float) -> Iterator[Effect]:
+    def _learn(self, teller: Member, welcome: Welcome, now: float) -> Iterator[Effect]:
         for node in welcome.forgotten:
-            if not self.members.is_banned(node):
+            if node != teller.node and not self.members.is_banned(node):
                 yield from self._take_forgot(Forgot(node), now)
         yield from self._take_introduce(Introduce(welcome.members), now)
 
@@ -384,7 +313,7 @@ class Cluster:
         assert member is not None
         member.heard_at_s = now
         if first == frames.BEAT:
-            yield from self._take_beat(member, frames.read_beat(body, self.settings.peers_max), now)
+            yield from self._beating.take(member, frames.read_beat(body), now)
         elif first == frames.CONTROL:
             yield from self._take_control(link, member, self._controls.read(body), now)
         elif (part := self._framers.get(first)) is not None:
@@ -399,7 +328,6 @@ class Cluster:
             yield from self._take_introduce(control, now)
         elif isinstance(control, Draining):
             self.members.drains(member, control.is_draining)
-            yield RoutesChanged()
         elif isinstance(control, Forgot):
             yield from self._take_forgot(control, now)
         else:
@@ -416,24 +344,13 @@ class Cluster:
         for who in control.members:
             member = self.members.meet(who, now)
             if member is not None:
-                self._want(member, now)
+                self._finding.look_for(member, now)
                 yield Met(member.node)
 
     def _take_forgot(self, control: Forgot, now: float) -> Iterator[Effect]:
         if control.node != self.identity.node:
             self.members.ban(control.node)
             yield from self._part_with(control.node, State.FORGOTTEN, now)
-
-    def _take_beat(self, member: Member, beat: Beat, now: float) -> Iterator[Effect]:
-        if not self.clock.seen(beat.hlc, now):
-            sentence = (
-                f"the clock of node {member.name} is more than 60 s ahead of this node's: set both by NTP"
-            )
-            yield from self._telling.tell((member.node, "clock"), "warning", sentence, now)
-        was_holding = member.is_holding
-        self.members.beaten(member, beat, now)
-        if beat.is_held != was_holding:
-            yield Hold(member.node, beat.is_held)
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -459,10 +376,8 @@ class Cluster:
         while changed := self.members.judge(now):
             for member in changed:
                 yield from self._became(member, now)
-            yield self._changed(now)
-        for member in self.members:
-            if member.is_linked and member.link is not None:
-                yield Send(member.link, self._beat(member, now))
+            yield from self._changed()
+        yield from self._beating.send_all(now)
 
     def _became(self, member: Member, now: float) -> Iterator[Effect]:
         """A member that was waited for in vain has another state now."""
@@ -473,44 +388,16 @@ class Cluster:
             for part in self._parts:
                 yield from part.died(member.node, now)
         elif member.state is State.FORGOTTEN:
-            self._haunt(member, now)
+            self._finding.forgotten(member, now)
             yield from self._parted(member, now)
-
-    def _haunt(self, member: Member, now: float) -> None:
-        """Look where it was: after a partition, who has forgotten everybody must find somebody again."""
-        until_s = now + self.settings.keep_for_dead_s
-        self._haunts = {address: at_s for address, at_s in self._haunts.items() if at_s > now}
-        self._haunts |= dict.fromkeys(member.addresses, until_s)
-        while len(self._haunts) > self.settings.peers_max:
-            del self._haunts[next(iter(self._haunts))]
-
-    def _beat(self, member: Member, now: float) -> bytes:
-        echo_us = 0
-        if member.echo is not None:
-            sent_us, came_s = member.echo
-            echo_us = (sent_us + int((now - came_s) * 1e6)) & frames.US_MASK or 1
-        return frames.beat(
-            Beat(
-                hlc=self.clock.tick(now),
-                sent_us=microseconds(now),
-                echo_us=echo_us,
-                connections=self._local.connections(),
-                is_held=member.node in self._held,
-                heard=self.members.heard_lately(now),
-            )
-        )
 
     def _bytes_came(self, event: ev.BytesCame, now: float) -> Iterable[Effect]:
         if (member := self.members.info(event.peer)) is not None and member.is_linked:
             member.heard_at_s = now
         return ()
 
-    def _flow_changed(self, event: ev.FlowChanged, now: float) -> Iterator[Effect]:
-        member = self.members.info(event.peer)
-        if member is None or member.link is None:
-            return
-        (self._held.add if event.is_held else self._held.discard)(event.peer)
-        yield Send(member.link, self._beat(member, now))
+    def _flow_changed(self, event: ev.FlowChanged, now: float) -> Iterable[Effect]:
+        return self._beating.hold(event.peer, event.is_held, now)
 
     def _turn_ended(self, event: ev.TurnEnded, now: float) -> Iterator[Effect]:
         for part in self._parts:
@@ -519,41 +406,20 @@ class Cluster:
     # -- finding each other ----------------------------------------------------------------------------------
 
     def _discovered(self, event: ev.Discovered, now: float) -> Iterator[Effect]:
-        for address in self._seeds.keys() - set(event.addresses):
-            self._dialling.stop(address)
-        self._seeds = {address: self._seeds.get(address) for address in event.addresses}
+        self._finding.discovered(event.addresses)
         yield from self._dial(now)
 
-    def _want(self, member: Member, at_s: float) -> None:
-        found = [address for address, node in self._seeds.items() if node == member.node]
-        addresses = (address for address in (*found, *member.addresses) if address not in self._mine)
-        self._dialling.want(member.node, addresses, max(at_s, self._faults.rests_until_s(member.node)))
-
     def _dial(self, now: float) -> Iterator[Effect]:
-        if self.has_left:
-            return
-        for member in self.members:
-            if not member.is_linked:
-                self._want(member, now)
-        found = {address for member in self.members for address in member.addresses}
-        found |= {address for address, node in self._seeds.items() if node in self.members}
-        for address in [*self._seeds, *self._haunts]:
-            if address in found or address in self._mine or self._haunts.get(address, inf) <= now:
-                self._dialling.stop(address)
-            else:
-                self._dialling.want(address, (address,), now)
-        for address in self._dialling.due(now):
+        for address in self._finding.due(now):
             yield Dial(address)
 
     # -- parting ---------------------------------------------------------------------------------------------
 
     def _forget(self, event: ev.Forget, now: float) -> Iterator[Effect]:
         state = self.members.state(event.node)
-        if state in (State.LIVE, State.DRAINING, State.UNREACHABLE):
-            yield Tell(
-                "warning",
-                f"node {event.node:016x} is {state}: let it leave, or stop it, before it is forgotten",
-            )
+        if state is not State.DEAD:
+            sentence = f"node {event.node:016x} is {state}: only the dead can be forgotten"
+            yield Tell("warning", sentence)
             return
         self.members.ban(event.node)
         for peer in self.members.linked():
@@ -566,10 +432,10 @@ class Cluster:
         member = self.members.forget(node, state)
         if member is not None:
             yield from self._parted(member, now)
-        yield self._changed(now)
+        yield from self._changed()
 
     def _parted(self, member: Member, now: float) -> Iterator[Effect]:
-        self._dialling.stop(member.node)
+        self._finding.stop(member.node)
         self._faults.forget(member.node)
         yield Forgotten(member.node)
         yield RoutesChanged()
@@ -577,16 +443,18 @@ class Cluster:
             yield from part.forgotten(member.node, now)
 
     def _leave(self, event: ev.Leave, now: float) -> Iterator[Effect]:
-        self.has_left = True
-        for target in self._dialling.targets():
-            self._dialling.stop(target)
+        self._greeting.has_left = True
+        self._finding.give_up()
         for link in list(self._links):
             yield from self._end(link, "left", now)
 
     def _drain(self, is_draining: bool) -> Iterator[Effect]:
-        self.is_draining = is_draining
+        self._greeting.is_draining = is_draining
         for peer in self.members.linked():
             yield SendControl(peer, Draining(is_draining))
 
-    def _changed(self, now: float) -> MembersChanged:
-        return MembersChanged(self.members.written(now, self.clock.wall_ms(now)))
+    def _changed(self) -> Iterator[Effect]:
+        written = self.members.written(self.clock)
+        if written != self._written:
+            self._written = written
+            yield MembersChanged(written)

@@ -76,6 +76,7 @@ class Controls(Generic[T]):
 
 _BEAT: Final = Struct("<QIIIB")
 _NODE: Final = Struct("<Q")
+_HEARD_MAX: Final = 4096  # nodes; far above what peers_max may be
 US_MASK: Final = 0xFFFF_FFFF
 
 
@@ -93,9 +94,9 @@ def beat(what: Beat) -> bytes:
     return framed(BEAT, head + b"".join(map(_NODE.pack, sorted(what.heard))))
 
 
-def read_beat(body: bytes, heard_max: int) -> Beat:
+def read_beat(body: bytes) -> Beat:
     count, rest = divmod(len(body) - _BEAT.size, _NODE.size)
-    if count < 0 or rest or count > heard_max:
+    if count < 0 or rest or count > _HEARD_MAX:
         raise FrameError(f"a beat of {len(body)} bytes makes no sense")
     hlc, sent_us, echo_us, connections, flow = _BEAT.unpack_from(body)
     heard = frozenset(node for (node,) in _NODE.iter_unpack(body[_BEAT.size :]))

@@ -61,8 +61,13 @@ GOODBYES: Final[dict[str, Why]] = {
     ),
     "order": Why(
         "warning",
-        "{peer} does not speak as a node of a cluster: see what is at the links' port",
-        "{peer} found something wrong with what this node said: upgrade both to one version",
+        "{peer} does not speak as a node of a cluster: see who connects to the links' port",
+        "{peer} does not take this node for one of a cluster: see what is at its links' port",
+    ),
+    "fault": Why(
+        "warning",
+        "",  # told with what was wrong
+        "{peer} found something wrong with what this node said: upgrade both to one version, see its log",
     ),
     "busy": Why(
         "warning",

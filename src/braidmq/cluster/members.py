@@ -15,13 +15,19 @@ been dead: nothing was promised to it.
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import accumulate
 from math import inf
 from typing import Final
 
+import msgspec
+
+from braidmq.cluster.clock import HybridClock
 from braidmq.cluster.frames import US_MASK, Beat
 from braidmq.cluster.handshake import Hello, Introduced, Welcome
 from braidmq.cluster.settings import Identity, Remembered, Settings
+from braidmq.limits import KIB
 
+_TOLD_BYTES_MAX: Final = 32 * KIB  # of introductions in a Welcome; the rest is learnt from others
 GONE_MAX: Final = 1024  # ids of members that are no more
 
 
@@ -136,6 +142,16 @@ class Members:
     def info(self, peer: int) -> Member | None:
         return self._members.get(peer)
 
+    def keeps(self, peer: int) -> bool:
+        """Whether what is kept for this peer should survive its death."""
+        member = self._members.get(peer)
+        return member is not None and member.keeps
+
+    def elsewhere(self) -> Member | None:
+        """Where a client should go that can't stay: the linked node with the fewest connections."""
+        fit = (m for m in self._members.values() if m.state is State.LIVE and m.client_address)
+        return min(fit, key=lambda member: (member.connections, member.node), default=None)
+
     def link_of(self, peer: int) -> int | None:
         """The link that carries what is for this peer."""
         member = self._members.get(peer)
@@ -163,11 +179,13 @@ class Members:
     def introductions(self) -> tuple[Introduced, ...]:
         """Whom a newcomer should dial. Hearsay isn't passed on, nor the dead: who would ever forget them?"""
         told = (*LINKED, State.SUSPECT, State.UNREACHABLE)
-        return tuple(m.introduced() for m in self._members.values() if m.was_linked and m.state in told)
+        known = [m.introduced() for m in self._members.values() if m.was_linked and m.state in told]
+        sizes_bytes = accumulate(len(msgspec.msgpack.encode(one)) for one in known)
+        return tuple(one for one, bytes_ in zip(known, sizes_bytes, strict=True) if bytes_ <= _TOLD_BYTES_MAX)
 
-    def written(self, now: float, wall_ms: int) -> tuple[Remembered, ...]:
+    def written(self, clock: HybridClock) -> tuple[Remembered, ...]:
         """What has to be found again after a restart."""
-        found = [_remembered(m, now, wall_ms) for m in self._members.values() if m.was_linked]
+        found = [_remembered(m, clock) for m in self._members.values() if m.was_linked]
         return (*found, *self._banned.values())
 
     # -- changes ---------------------------------------------------------------------------------------------
@@ -284,8 +302,7 @@ class Members:
         return member
 
 
-def _remembered(member: Member, now: float, wall_ms: int) -> Remembered:
-    dead_for_s = now - member.dead_since_s if member.state is State.DEAD else 0.0
+def _remembered(member: Member, clock: HybridClock) -> Remembered:
     return Remembered(
         node=member.node,
         boot=member.boot,
@@ -293,5 +310,5 @@ def _remembered(member: Member, now: float, wall_ms: int) -> Remembered:
         addresses=member.addresses,
         client_address=member.client_address,
         keeps=member.keeps,
-        dead_since_ms=max(1, wall_ms - int(dead_for_s * 1000)) if member.state is State.DEAD else 0,
+        dead_since_ms=max(1, clock.wall_ms(member.dead_since_s)) if member.state is State.DEAD else 0,
     )

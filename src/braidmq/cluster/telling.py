@@ -35,6 +35,8 @@ class Faults:
     def note(self, node: int, now: float) -> None:
         times = self._faults_s.setdefault(node, deque(maxlen=FAULTS_MAX))
         times.append(now)
+        if len(self._faults_s) > _TOLD_MAX:
+            self.forget(next(iter(self._faults_s)))
         if len(times) == FAULTS_MAX and now - times[0] < AGAIN_S:
             self._rests_until_s[node] = now + AGAIN_S
             times.clear()
