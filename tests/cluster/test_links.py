@@ -127,7 +127,9 @@ def test_other_rules_are_a_warning() -> None:
     core = Core()
     Peer(core, 1).join(digest=b"other")
     assert any("other access rules" in sentence for sentence in core.told())
-    assert len(core.cluster.view(core.now)["warnings"]) == 1
+    member = core.cluster.members.info(200)
+    assert member is not None
+    assert list(member.warnings) == ["digest"]
     core.tell(ev.LinkLost(1, ""))
     Peer(core, 2).join()
-    assert core.cluster.view(core.now)["warnings"] == []
+    assert member.warnings == {}

@@ -109,6 +109,7 @@ class Node:
         if boot == self.boot and at_s == self.wakes_at_s:
             self.wakes_at_s = inf
             self.tell(ev.TimeCame())
+            assert self.cluster.next_at_s > self.world.clock.now  # else a shell would spin
 
     def _carry_out(self, effect: object) -> None:
         if isinstance(effect, do.Dial):

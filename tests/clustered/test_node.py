@@ -58,3 +58,13 @@ def test_what_is_retained_at_one_is_retained_at_all(net):
     publisher.send(Publish("r", b"", retain=True))
     net.settle()
     assert all(member.world.broker.retained.get(b"r") is None for member in net.members)
+
+
+def test_who_sends_much_is_alive_though_its_beats_are_late(net):
+    here, there = net["a"], net["b"]
+    (lane,) = [end.lane for end in here.ends if end.lane.peer.node == there.node.cluster.identity.node]
+    lane.receive(bytes((0x30, 0xFF, 0x7F)), here.world.now)  # a long message, of which little comes
+    for _ in range(8):
+        here.world.pass_time(0.25)
+        lane.receive(b"x", here.world.now)
+    assert here.node.cluster.members.linked() == [there.node.cluster.identity.node]

@@ -48,7 +48,6 @@ from braidmq.cluster.members import Member, Members, State
 from braidmq.cluster.parts import Part
 from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.cluster.telling import Faults, Telling
-from braidmq.cluster.viewing import view_of
 
 _SLOW_REDIAL_S: Final = 60.0  # where an operator has to do something first
 _OWN: Final = (Goodbye, Introduce, Draining, Forgot)
@@ -70,7 +69,6 @@ class Cluster:
         self.settings = settings
         self.clock = clock
         self.members = Members(identity, settings, remembered, now, clock.wall_ms(now))
-        self._local = local
         self._links = Links(identity.node)
         self._finding = Finding(identity, settings, self.members, rng)
         self._telling = Telling()
@@ -122,11 +120,6 @@ class Cluster:
     @property
     def has_left(self) -> bool:
         return self._greeting.has_left
-
-    def view(self, now: float) -> dict[str, Any]:
-        """The cluster as this node sees it: plain data."""
-        state = State.LEFT if self.has_left else State.DRAINING if self.is_draining else State.LIVE
-        return view_of(self.members, str(state), self._local.connections(), now)
 
     def _addressed(self, effects: Iterable[Effect]) -> Iterator[Effect]:
         """What parts send to a peer gets the link of that peer."""

@@ -142,11 +142,6 @@ class Members:
     def info(self, peer: int) -> Member | None:
         return self._members.get(peer)
 
-    def keeps(self, peer: int) -> bool:
-        """Whether what is kept for this peer should survive its death."""
-        member = self._members.get(peer)
-        return member is not None and member.keeps
-
     def elsewhere(self) -> Member | None:
         """Where a client should go that can't stay: the linked node with the fewest connections."""
         fit = (m for m in self._members.values() if m.state is State.LIVE and m.client_address)

@@ -34,6 +34,7 @@ from braidmq.cluster.effects import (
     Unlinked,
 )
 from braidmq.cluster.events import (
+    BytesCame,
     FlowChanged,
     FrameReceived,
     LinkLost,
@@ -81,6 +82,7 @@ class Node:
         self._events: deque[object] = deque()
         self._is_at_work = False
         self._has_news = False  # for the end of the turn
+        self._looked_at_s = 0.0  # at the lanes, whether they have heard anything
         self._timer: Timer | None = None
         self._entries: dict[int, TakeEntry] = {}
         self._hands: dict[type, CarryOut] = {
@@ -158,9 +160,17 @@ class Node:
     def _time_came(self) -> None:
         self._timer = None
         if self.broker.hub.now >= self.cluster.next_at_s:
+            self._look_at_lanes()
             self.tell(TimeCame())
         else:
             self._set_timer()
+
+    def _look_at_lanes(self) -> None:
+        """Who sends much is there, though its beats are stuck behind it."""
+        for lane in self._lanes.values():
+            if lane.peer is not None and lane.received_at_s >= self._looked_at_s:
+                self._events.append(BytesCame(lane.peer.node))
+        self._looked_at_s = self.broker.hub.now
 
     # ---- links ---------------------------------------------------------------------------------------
 
