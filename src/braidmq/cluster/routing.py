@@ -72,6 +72,11 @@ class BloomRouting:
     def dirty(self) -> bool:
         return self.local.dirty
 
+    @property
+    def memory_bytes(self) -> int:
+        """Of what is known of the peers."""
+        return self.index.memory_bytes
+
     def wanted(self, filter: bytes) -> None:
         self.local.subscribe(filter)
 
@@ -153,6 +158,7 @@ class FullRouting:
 
     @property
     def memory_bytes(self) -> int:
+        """Of what is known of the peers."""
         return self._trie.memory_bytes
 
     def wanted(self, filter: bytes) -> None:

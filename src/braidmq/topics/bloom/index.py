@@ -65,6 +65,12 @@ class InterestIndex(SlicedFilter):
     def __len__(self) -> int:
         return len(self._columns)
 
+    @property
+    def memory_bytes(self) -> int:
+        """Of the rows, and of the filters that are searched by themselves."""
+        staged = (column.staged for column in self._columns.values())
+        return self.nbytes + sum([filter.nbytes for filter in staged if filter is not None])
+
     def join(self, peer: Hashable) -> None:
         """A peer is there, its interest isn't known yet: every topic goes to it."""
         if peer is None:
