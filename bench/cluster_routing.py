@@ -233,7 +233,7 @@ def main(seed: int = 1) -> None:
 
 
 SIZES: Final = (
-    *((7, subscriptions) for subscriptions in (7_000, 7_500, 10_000, 14_000)),
+    *((7, subscriptions) for subscriptions in (7_500, 8_000, 10_000, 14_000)),
     (2, 50_000), (15, 6_600), (16, 6_600), (64, 1_500), (64, 10_000),
 )
 

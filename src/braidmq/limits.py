@@ -217,6 +217,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         0, None,
         "The same bound in bytes of topics and payloads.",
     )] = 256 * MIB
+    tombstones_max: Annotated[int, _bound(
+        0, None,
+        "The most retained messages of which a node of a cluster remembers that they were deleted, at some "
+        "hundred bytes each. Beyond it the oldest is forgotten: a node that was away meanwhile may bring its "
+        "message back.",
+    )] = 100_000
     wills_bytes_max: Annotated[int, _bound(
         0, None,
         "The most bytes of all clients' wills, with 200 more a will for keeping it. A will waits for as long "

@@ -12,6 +12,8 @@ from braidmq.cluster import frames
 from braidmq.cluster.clock import HybridClock, milliseconds
 from braidmq.cluster.effects import Enter, SendControl
 from braidmq.cluster.retained import BUCKETS, Healing
+from braidmq.messages.message import Message
+from tests.broker.world import World as BrokerWorld
 
 EPOCH_S = 1_700_000_000.0
 
@@ -77,6 +79,27 @@ class Shelf:
         return {entry.topic: entry.payload for entry in self.entries if entry.payload}
 
 
+class BrokersShelf(Shelf):
+    """The real one."""
+
+    def __init__(self) -> None:
+        self.retained = BrokerWorld().broker.retained
+        self.compared = self.retained.share(b"a key", 1)
+        self.digests = self.compared.digests  # type: ignore[method-assign]
+        self.stamps = self.compared.stamps  # type: ignore[method-assign]
+        self.message = self.compared.message  # type: ignore[method-assign,assignment]
+        self.drop = self.compared.drop  # type: ignore[method-assign]
+        self.sweep = self.compared.sweep  # type: ignore[method-assign]
+
+    def keep(self, entry: Entry) -> None:
+        message = Message(entry.topic, entry.payload, 1, True)
+        message.stamp = entry.stamp
+        self.retained.keep_from_peer(message)
+
+    def living(self) -> dict[bytes, bytes]:
+        return {topic: message.payload for topic, message in self.retained.all()}
+
+
 @dataclass
 class Node:
     id: int
@@ -94,8 +117,16 @@ class Pipe:
 
 
 class World:
-    def __init__(self, nodes: int, seed: int, tombstone_s: float = 86_400.0, skew_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        nodes: int,
+        seed: int,
+        tombstone_s: float = 86_400.0,
+        skew_s: float = 30.0,
+        shelf: type[Shelf] = Shelf,
+    ) -> None:
         self.rng = random.Random(seed)
+        self.shelf = shelf
         self.now = 1000.0
         self.tombstone_s = tombstone_s
         self.controls = frames.Controls(Healing.controls)
@@ -105,7 +136,7 @@ class World:
         self.published: dict[bytes, Entry] = {}  # the newest of each topic, wherever
 
     def node(self, id: int, skew_s: float) -> Node:
-        clock, shelf = HybridClock(EPOCH_S + skew_s), Shelf()
+        clock, shelf = HybridClock(EPOCH_S + skew_s), self.shelf()
         return Node(id, clock, shelf, Healing(id, shelf, clock, self.tombstone_s, self.now))  # type: ignore[arg-type]
 
     def publish(self, node: int, topic: bytes, payload: bytes, reaching: float = 1.0) -> None:

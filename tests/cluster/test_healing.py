@@ -14,14 +14,15 @@ from braidmq.cluster.retained import (
     Topics,
     Want,
 )
-from tests.cluster.healing_world import Entry, Shelf, World
+from tests.cluster.healing_world import BrokersShelf, Entry, Shelf, World
 
 DAY_S = 86_400.0
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_all_nodes_end_with_the_newest_of_each_topic(seed: int) -> None:
-    world = World(4, seed)
+@pytest.mark.parametrize("shelf", [Shelf, BrokersShelf])
+@pytest.mark.parametrize("seed", range(12))
+def test_all_nodes_end_with_the_newest_of_each_topic(seed: int, shelf: type[Shelf]) -> None:
+    world = World(4, seed, shelf=shelf)
     for _ in range(600):
         world.step()
     world.cut_all()
@@ -96,9 +97,10 @@ def test_who_was_away_for_too_long_does_not_bring_back_what_was_deleted() -> Non
     assert world.nodes[3].part.counts.dropped == 1
 
 
+@pytest.mark.parametrize("shelf", [Shelf, BrokersShelf])
 @pytest.mark.parametrize("breaks", [False, True])
-def test_both_halves_of_a_long_partition_keep_what_they_published(breaks: bool) -> None:
-    world = World(2, 1, tombstone_s=DAY_S)
+def test_both_halves_of_a_long_partition_keep_what_they_published(breaks: bool, shelf: type[Shelf]) -> None:
+    world = World(2, 1, tombstone_s=DAY_S, shelf=shelf)
     world.link_all()
     for name in (b"both", b"deleted at 1", b"deleted at 2"):
         world.publish(1, name, b"old")

@@ -221,7 +221,7 @@ def _restore_absences(
 def living(broker: Broker) -> Iterator[list[Record]]:
     """The state to be kept, in parts; each part is true at the moment in which it is taken."""
     sessions = list(broker.sessions.values())
-    topics = iter([topic for topic, _ in broker.retained.all()])
+    topics = iter(broker.retained.topics_to_keep())
     for session in sessions:
         if broker.sessions.get(session.client_id) is not session:
             continue  # it has ended meanwhile, and that is on record
@@ -241,7 +241,7 @@ def living(broker: Broker) -> Iterator[list[Record]]:
         if group.pages is not None:
             group.pages.tidy()
     while part := list(islice(topics, RETAINED_SLICE)):
-        yield [(RETAINED, topic, broker.retained.get(topic)) for topic in part]
+        yield [(RETAINED, topic, broker.retained.newest(topic)) for topic in part]
 
 
 def peer_records(peer: Peer) -> list[Record]:

@@ -1,10 +1,22 @@
-"""Retained messages: at most one a topic, bounded in number and bytes, gone when they expire."""
+"""Retained messages: at most one a topic, bounded in number and bytes, gone when they expire.
+
+A node of a cluster shares them: they have stamps then (see `stamps`), and deleted ones leave a tombstone,
+which the store keeps as an empty message.
+"""
 
 from collections.abc import Iterator
 from typing import Final
 
 from braidmq.broker.events import Retained
 from braidmq.broker.hub import Hub
+from braidmq.broker.stamps import (
+    BEFORE_CLUSTERS,
+    ComparedRetained,
+    Stamps,
+    Tombstones,
+    stamp_of,
+    tombstone_of,
+)
 from braidmq.messages.message import Message
 from braidmq.store.records import RETAINED
 from braidmq.timing.deadlines import Deadlines
@@ -12,7 +24,6 @@ from braidmq.topics import TopicCursor, TopicTree
 
 OWN_PREFIX: Final = b"$SYS/"
 VISITS_AT_A_TIME: Final = 64
-NEVER: Final = (0, 0)  # as a stamp: older than any
 
 
 class RetainedMessages:
@@ -23,39 +34,104 @@ class RetainedMessages:
         self._expiries: Deadlines[Message] = Deadlines(self.is_current)
         self.held_bytes = 0
         self._ever_retained = 0
+        self.tombstones = Tombstones(hub.limits.tombstones_max)
+        self._stamps: Stamps | None = None  # None: they aren't shared
+        self._swept_before_ms = 0
+        self.beyond_limits = 0  # kept though there was no room, because another node has
+        self.tombstones_dropped = 0  # because there were too many
 
     def __len__(self) -> int:
         return len(self._tree) + len(self._own)
 
+    def share(self, key: bytes, me: int) -> ComparedRetained:
+        """From now on node `me` of a cluster has the same as all others. What it had until now counts as old.
+
+        All nodes have the same `key`, which clients don't know.
+        """
+        stamps = self._stamps = Stamps(key)
+        for _, message in self.all():
+            if message.stamp is None:
+                message.stamp = BEFORE_CLUSTERS, me
+            stamps.replace(None, message)
+        for tombstone in self.tombstones:
+            stamps.replace(None, tombstone)
+        return ComparedRetained(self, stamps)
+
     def keep(self, message: Message) -> bool:
-        """Keep the message in place of its topic's last one (empty: delete it); False if there is no room."""
+        """Keep the message in place of its topic's last one (empty: delete it); False if there is no room.
+
+        One with a smaller stamp than its topic's last one isn't kept, and that is as it should be.
+        """
         if self._hub.promises.store.is_failing:
             return message.qos == 0  # [MQTT 5, 3.3.1.3] lets one of QoS 0 be forgotten at any time
-        former = self._tree.get(message.topic)
-        if not message.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
-            if former is not None:
-                self._remove(message.topic, former)
-                self._tell(message)
+        if self._stamps is not None and not self._is_newest(message):
             return True
-        if not self._has_room(message, former):
+        former = self._tree.get(message.topic)
+        if message.payload and not self._has_room(message, former):
             return False
-        self._put(message, former)
-        self._remember(message.topic, message)
-        self._tell(message)
+        self._replace(message, former)
         return True
 
     def keep_from_peer(self, message: Message) -> None:
-        """Keep what another node retains, unless what is here is newer. That node has seen to the limits."""
-        former = self._tree.get(message.topic)
-        if former is not None and (former.stamp or NEVER) >= (message.stamp or NEVER):
-            return
+        """The same for what another node retains. That one has seen to the limits."""
+        if self._is_newest(message):
+            former = self._tree.get(message.topic)
+            if message.payload and not self._has_room(message, former):
+                self.beyond_limits += 1
+            self._replace(message, former)
+
+    def _is_newest(self, message: Message) -> bool:
+        known = self.newest(message.topic)
+        return known is None or stamp_of(known) < stamp_of(message)
+
+    def newest(self, topic: bytes) -> Message | None:
+        """What the topic retains, or the tombstone of what it had; None if nothing is known of it."""
+        found: Message | None = self._tree.get(topic)
+        return found if found is not None else self.tombstones.get(topic)
+
+    def _replace(self, message: Message, former: Message | None) -> None:
         if message.payload:
             self._put(message, former)
             self._remember(message.topic, message)
             self._tell(message)
-        elif former is not None:
+            return
+        if former is not None:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
             self._remove(message.topic, former)
             self._tell(message)
+        if self._stamps is not None and stamp_of(message)[0] >> 16 >= self._swept_before_ms:
+            tombstone = tombstone_of(message)
+            self._remember(tombstone.topic, tombstone)
+            self._bury(tombstone)
+
+    def _bury(self, tombstone: Message) -> None:
+        former = self.tombstones.get(tombstone.topic)
+        dropped = self.tombstones.add(tombstone)
+        if self._stamps is not None:
+            self._stamps.replace(former, tombstone)
+        if dropped is not None:
+            self.tombstones_dropped += 1
+            self._forget_tombstone(dropped)
+
+    def _forget_tombstone(self, tombstone: Message) -> None:
+        if self._stamps is not None:
+            self._stamps.replace(tombstone, None)
+        self._remember(tombstone.topic, None)
+
+    def sweep_tombstones(self, before_ms: int) -> None:
+        """Forget deletions from before that time of the hybrid clock, those that come later, too."""
+        self._swept_before_ms = before_ms
+        while (tombstone := self.tombstones.take_older_than(before_ms - 1)) is not None:
+            self._forget_tombstone(tombstone)
+
+    def drop(self, topic: bytes) -> None:
+        """Forget a topic without a trace."""
+        message = self._tree.get(topic)
+        tombstone = self.tombstones.get(topic)
+        if message is not None:
+            self._remove(topic, message)
+        elif tombstone is not None:
+            self.tombstones.discard(topic)
+            self._forget_tombstone(tombstone)
 
     def keep_own(self, message: Message) -> None:
         """Keep a message of the broker itself, on a topic below $SYS; an empty one clears the topic."""
@@ -66,14 +142,20 @@ class RetainedMessages:
             self._own.pop(message.topic)
 
     def restore(self, message: Message) -> None:
-        """Put back a message that was retained before a restart. Nothing is noted."""
-        self._put(message, None)
+        """Put back a message that was retained before a restart, or a tombstone. Nothing is noted."""
+        if message.payload:
+            self._put(message, None)
+        else:
+            self._bury(message)
 
     def _number(self, message: Message) -> None:
         self._ever_retained += 1
         message.retained_as = self._ever_retained
 
     def _put(self, message: Message, former: Message | None) -> None:
+        if self._stamps is not None:
+            self._stamps.replace(self.newest(message.topic), message)
+            self.tombstones.discard(message.topic)
         self._number(message)
         self._tree.set(message.topic, message)
         self.held_bytes += _size(message)
@@ -87,6 +169,13 @@ class RetainedMessages:
         self.held_bytes -= _size(former)
         if former.expires_at_s:
             self._expiries.gave_up()
+
+    def topics_to_keep(self) -> list[bytes]:
+        """The topics of which the store should know: those that retain something, and those of tombstones."""
+        topics = [topic for topic, _ in self.all()]
+        if self._stamps is not None:
+            topics += [tombstone.topic for tombstone in self.tombstones]
+        return topics
 
     def all(self) -> list[tuple[bytes, Message]]:
         """Every topic and the message that it retains."""
@@ -137,11 +226,15 @@ class RetainedMessages:
         while (message := self._expiries.take_due(self._hub.now)) is not None:
             self._tree.pop(message.topic)
             self.held_bytes -= _size(message)
+            if self._stamps is not None:
+                self._stamps.replace(message, None)
             self._remember(message.topic, None)
 
     def _remove(self, topic: bytes, message: Message) -> None:
         self._tree.pop(topic)
         self._forget(message)
+        if self._stamps is not None:
+            self._stamps.replace(message, None)
         self._remember(topic, None)
 
     def _tell(self, message: Message) -> None:
