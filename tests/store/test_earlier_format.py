@@ -1,4 +1,4 @@
-"""A data directory of the version before is read, and goes on in the present format."""
+"""A data directory of an earlier version is read, and goes on in the present format."""
 
 import os
 import struct
@@ -11,7 +11,7 @@ from braidmq.errors import StoreError
 from braidmq.messages.message import Message
 from braidmq.store import records
 from braidmq.store.encoding import Encoder
-from braidmq.store.log import VERSION, path_of
+from braidmq.store.log import BEGINNING, HEADER, MAGIC, VERSION, path_of, sealed
 from braidmq.store.records import Record
 from tests.store.keeper import Keeper
 from tests.store.test_trouble import retain, retained
@@ -50,6 +50,22 @@ def test_it_is_read_and_goes_on_in_the_present_format(tmp_path: Path) -> None:
         keeper.keep(retain(b"new", b"3"))
         keeper.close()
     assert [path_of(tmp_path, number).read_bytes()[8] for number in (1, 2, 3)] == [2, 2, VERSION]
+
+
+def test_format_3_which_knew_no_peers_is_read(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.keep(retain(b"a", b"1"))
+    keeper.keep(session_turn())
+    keeper.close()
+    newest = max(tmp_path.glob("log-*.braid"))
+    data = newest.read_bytes()
+    assert data[8] == VERSION
+    header = BEGINNING.pack(MAGIC, 3) + data[BEGINNING.size : HEADER.size]
+    newest.write_bytes(sealed(header) + data[HEADER.size :])
+    keeper = Keeper(tmp_path)
+    assert retained(keeper) == {b"a": b"1"}
+    assert keeper.state.sessions["s"].sent == {7: 9}
+    keeper.close()
 
 
 def test_one_that_was_cut_after_the_change_is_noticed(tmp_path: Path) -> None:

@@ -27,8 +27,7 @@ from braidmq.errors import ProtocolError
 from braidmq.store.records import PEER_POSITION, SESSION, SESSION_ENDED
 
 cdef enum:
-    SENT_BYTES_MAX = 8 * 1024 * 1024      # of entries that aren't acknowledged; the rest waits
-    SENT_MAX = 65536
+    SENT_BYTES_MAX = 8 * 1024 * 1024      # of entries that aren't acknowledged, as they are counted; the rest waits
     BODY_BYTES_MAX = 268_000_000          # about what a remaining length can say
     FETCHED_BELOW = 64                    # entries that are left in memory when the next page is read
     PROTOCOL_ERROR = 0x82
@@ -196,7 +195,7 @@ cdef class Peer(QueuedReceiver):
         return self.queue_bytes + self.sent_bytes + cost > limit
 
     cdef bint may_send(self) noexcept:
-        return self.lane is not None and self.sent_bytes < SENT_BYTES_MAX and self.sent.count < SENT_MAX
+        return self.lane is not None and self.sent_bytes < SENT_BYTES_MAX
 
     cdef int put_in(self, Message message, Target target) except -1:
         self.last_sequence += 1
