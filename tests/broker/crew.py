@@ -170,10 +170,7 @@ class Crew:
         properties = Properties(message_expiry_s=expiry_s)
         publisher = self.publishers[number % len(self.publishers)]
         packet = Publish(
-            f"jobs/{topic % 3}",
-            str(job.number).encode(),
-            qos,
-            packet_id=1 if qos else 0,
+            f"jobs/{topic % 3}", str(job.number).encode(), qos, packet_id=1 if qos else 0,
             properties=properties,
         )
         publisher.send(packet)
