@@ -65,6 +65,7 @@ class Member:
     def __init__(self, net: "Net", name: str, number: int) -> None:
         self.net, self.name = net, name
         self.world = World()
+        self.world.now = net.members[0].world.now if net.members else self.world.now
         identity = Identity(
             node=number << 32 | number, boot=1, name=name, addresses=(name,), keeps=True, version="test"
         )
@@ -89,9 +90,15 @@ class Net:
         self.dials: list[tuple[Member, str]] = []
         self.under_way: list[tuple[End, bytes]] = []
         self.deferred: list[Callable[[], None]] = []
-        for number, name in enumerate(names, start=1):
-            self.members.append(Member(self, name, number))
+        for name in names:
+            self.add(name)
         self.settle()
+
+    def add(self, name: str) -> Member:
+        """A node that is told of those there are."""
+        member = Member(self, name, len(self.members) + 1)
+        self.members.append(member)
+        return member
 
     def __getitem__(self, name: str) -> Member:
         return next(member for member in self.members if member.name == name)

@@ -68,3 +68,13 @@ def test_who_sends_much_is_alive_though_its_beats_are_late(net):
         here.world.pass_time(0.25)
         lane.receive(b"x", here.world.now)
     assert here.node.cluster.members.linked() == [there.node.cluster.identity.node]
+
+
+def test_who_comes_later_gets_what_is_retained(net):
+    publisher = net["a"].world.connect("publisher")
+    for number in range(50):
+        publisher.send(Publish(f"r/{number}", b"kept", retain=True))
+    late = net.add("d")
+    for _ in range(100):
+        net.pass_time(0.02)
+    assert len(late.world.broker.retained) == 50

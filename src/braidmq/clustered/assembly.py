@@ -4,17 +4,20 @@ wants.
 The running broker and the simulator make their nodes here, so they are the same.
 """
 
-from collections.abc import Iterable
 from random import Random
+from typing import Final
 
 from braidmq.broker.broker import Broker
 from braidmq.cluster.announcing import Announcing
 from braidmq.cluster.clock import HybridClock
 from braidmq.cluster.core import Cluster
+from braidmq.cluster.retained import Healing
 from braidmq.cluster.routing import make_routing
 from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.clustered.interest import Interest
 from braidmq.clustered.node import ClusterShell, Node
+
+TOMBSTONE_S_MIN: Final = 24 * 3600.0  # that something retained was deleted is known for so long
 
 
 class BrokerView:
@@ -39,7 +42,7 @@ def make_node(
     rng: Random,
     shell: ClusterShell,
     now: float,
-    remembered: Iterable[Remembered] = (),
+    remembered: tuple[Remembered, ...] = (),
 ) -> Node:
     """A node that knows nobody but those it remembers. `rng` draws nonces, so live it is a `SystemRandom`."""
     broker.turn(now)
@@ -61,4 +64,13 @@ def make_node(
     )
     node = Node(broker, cluster, shell, announcing.hops)
     Interest(node, announcing)
+    cluster.add(_healing(broker, cluster, now, remembered))
     return node
+
+
+def _healing(broker: Broker, cluster: Cluster, now: float, remembered: tuple[Remembered, ...]) -> Healing:
+    settings, me = cluster.settings, cluster.identity.node
+    retained = broker.retained.share(settings.key, me)
+    tombstone_s = max(TOMBSTONE_S_MIN, settings.keep_for_dead_s)
+    dead_since_ms = {entry.node: entry.dead_since_ms for entry in remembered if entry.dead_since_ms}
+    return Healing(me, retained, cluster.clock, tombstone_s, now, dead_since_ms)
