@@ -84,18 +84,21 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_s: float = 0.0  # of the latency row
 
 
-def drive(contender: Contender, case: Case) -> Result:
-    """One run of the generator, in a process on its own core."""
+def drive(contender: Contender, case: Case, others: tuple[Contender, ...] = ()) -> Result:
+    """One run of the generator, in a process on its own core; `others` are looked at too."""
     case = msgspec.structs.replace(case, port=contender.port)
     with pinned(GENERATOR_CORE):
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
     time_max_s = case.ramp_s + case.steady_s + case.drain_max_s + START_AND_STOP_MAX_S
     try:
         output, complaint = process.communicate(
-            msgspec.json.encode(Errand(case, contender.pid)), timeout=time_max_s
+            msgspec.json.encode(Errand(case, contender.pid, tuple(one.pid for one in others))),
+            timeout=time_max_s,
         )
     finally:
         process.kill()

@@ -17,10 +17,11 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Errand(msgspec.Struct, frozen=True):
-    """A load, and the process whose use of the machine is to be noted."""
+    """A load, and the processes whose use of the machine is to be noted."""
 
     case: Case
     broker_pid: int
+    other_pids: tuple[int, ...] = ()  # of other nodes; what is noted of the n-th has :n behind its name
 
 
 def process_use(pid: int) -> dict[str, float]:
@@ -34,15 +35,18 @@ def process_use(pid: int) -> dict[str, float]:
     return {"cpu_s": cpu_ns / 1e9, "waited_s": waited_ns / 1e9, "resident_bytes": resident_pages * PAGE_BYTES}
 
 
-def probe(broker_pid: int) -> dict[str, float]:
+def probe(errand: Errand) -> dict[str, float]:
     own = process_use(os.getpid())
-    return process_use(broker_pid) | {"generator_waited_s": own["waited_s"]}
+    found = process_use(errand.broker_pid) | {"generator_waited_s": own["waited_s"]}
+    for number, pid in enumerate(errand.other_pids):
+        found |= {f"{name}:{number}": value for name, value in process_use(pid).items()}
+    return found
 
 
 def main() -> int:
     errand = msgspec.json.decode(sys.stdin.buffer.read(), type=Errand)
     try:
-        result = run(errand.case, lambda: probe(errand.broker_pid))
+        result = run(errand.case, lambda: probe(errand))
     except (BraidError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

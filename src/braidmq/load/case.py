@@ -23,6 +23,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str = "127.0.0.1"
     port: int = 1883
+    subscriber_port: int = 0  # where subscribers connect, at another node of a cluster; 0 is the same
     version: int = 5  # protocol level: 4 is MQTT 3.1.1
     client_prefix: str = "load"
 

@@ -116,16 +116,16 @@ cdef class Fleet:
                        for n, subscription in enumerate(case.subscriptions)]
         publishers = [Wish(f"{prefix}-p-{n}", None, 0, case.send_buffer_bytes, case.session_expiry_s)
                       for n in range(case.publishers)]
-        self._adopt(self.publisher_count, self._dial(subscribers))
-        self._adopt(first_idle, self._dial([Wish(f"{prefix}-i-{n}") for n in range(case.idle)]))
-        dialled = self._dial(publishers)
+        self._adopt(self.publisher_count, self._dial(subscribers, case.subscriber_port or case.port))
+        self._adopt(first_idle, self._dial([Wish(f"{prefix}-i-{n}") for n in range(case.idle)], case.port))
+        dialled = self._dial(publishers, case.port)
         self._adopt(0, dialled)
         for number, one in enumerate(dialled):
             self.equip(number, min(case.window, one.receive_maximum))
 
-    def _dial(self, wishes):
+    def _dial(self, wishes, port):
         case = self.case
-        return dial((case.host, case.port), wishes, case.version, case.receive_maximum)
+        return dial((case.host, port), wishes, case.version, case.receive_maximum)
 
     def _adopt(self, uint32_t first, dialled):
         cdef Link *link
