@@ -235,6 +235,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         "average. Beyond it a topic is matched again; it costs time, never a message.",
     )] = 65_536
 
+    # Other nodes.
+    peers_max: Annotated[int, _bound(
+        1, 1_024,
+        "The most other nodes of the cluster that are remembered, dead ones included; the next is refused. "
+        "Each has a link with every other, and a queue.",
+    )] = 256
+
     # How long input may be left to gather.
     gather_us_max: Annotated[int, _bound(
         0, 10_000,

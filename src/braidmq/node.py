@@ -24,6 +24,7 @@ from braidmq.broker.restoring import living, restore
 from braidmq.broker.rights import recheck, replace_gate
 from braidmq.broker.sharing.registry import refuse_doubtful
 from braidmq.broker.system_topics import SystemTopics
+from braidmq.clustering import Clustering, open_cluster
 from braidmq.config import Config, StoreConfig, refuse_contradictions
 from braidmq.errors import ConfigError
 from braidmq.net.aside import Aside
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("braidmq.node")
 
-LATER_TABLES = ("listeners", "limits", "store", "admin", "log", "observers")  # kept by a reload
+LATER_TABLES = ("listeners", "limits", "store", "cluster", "admin", "log", "observers")  # kept by a reload
 HAS_EPOLL = hasattr(select, "epoll")
 GOODBYE_POLL_S = 0.01
 GOODBYE_S = 2.0  # how long clients may take to read that the server is shutting down
@@ -90,13 +91,20 @@ async def _serve(
     servers: list[Listening] = []
     addresses = []
     admin: AdminServer | None = None
+    clustering: Clustering | None = None
     try:
+        if config.cluster.is_on:
+            clustering = await open_cluster(config, turn, poller, stopping.set)
+        admin = start_admin(effective, broker, turn, reload, clustering)
+        if clustering is not None:
+            await clustering.join()
         for listener, context in zip(config.listeners, effective.contexts, strict=True):
             server, found = await listen(turn, poller, listener, context)
             servers.append(server)
             addresses += found
         turn.finish()
-        admin = start_admin(effective, broker, turn, reload)
+        if clustering is not None:
+            addresses += [f"{address} (other nodes)" for address in clustering.addresses]
         if admin is not None:
             addresses.append(f"{admin.address} (admin API)")
         broker.audience.tell(Started(addresses=tuple(addresses)))
@@ -107,7 +115,7 @@ async def _serve(
         if admin is not None:
             await admin.stop()
         aside.stop()
-        await _stop(broker, turn, servers)
+        await _stop(broker, turn, servers, clustering)
 
 
 class Effective:
@@ -154,7 +162,11 @@ def _reload_or_tell(reload: Callable[[], None]) -> None:
 
 
 def start_admin(
-    effective: Effective, broker: Broker, turn: Turn, reload: Callable[[], None]
+    effective: Effective,
+    broker: Broker,
+    turn: Turn,
+    reload: Callable[[], None],
+    clustering: Clustering | None = None,
 ) -> "AdminServer | None":
     """The admin API, if the configuration asks for it."""
     if effective.config.admin.port is None:
@@ -164,7 +176,8 @@ def start_admin(
         from braidmq.admin.server import AdminServer
     except ModuleNotFoundError as error:
         raise ConfigError(f"[admin] needs {error.name}: pip install 'braidmq[admin]'") from error
-    server = AdminServer(Desk(broker, lambda: effective.config, clock_s, turn.finish, reload))
+    operator = clustering.operator if clustering is not None else None
+    server = AdminServer(Desk(broker, lambda: effective.config, clock_s, turn.finish, reload, operator))
     server.start()
     return server
 
@@ -229,11 +242,15 @@ def _observer_failed(observer: Observer, error: Exception) -> None:
         observer.failed(error)
 
 
-async def _stop(broker: Broker, turn: Turn, servers: list[Listening]) -> None:
+async def _stop(
+    broker: Broker, turn: Turn, servers: list[Listening], clustering: Clustering | None
+) -> None:
     for server in servers:
         server.close()
     broker.shut_down(clock_s())
     turn.finish()
+    if clustering is not None:
+        await clustering.close()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GOODBYE_S):
             for server in servers:

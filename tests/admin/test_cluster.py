@@ -30,7 +30,9 @@ class FakeCluster:
         self.why_not_ready: str | None = None
 
     def status(self) -> ClusterStatus:
-        east = node("east", "dead", queued_messages=7, queued_bytes=700, oldest_s=2.0, rtt_ms=1.5)
+        east = node(
+            "east", "dead", queued_messages=7, queued_bytes=700, oldest_s=2.0, rtt_ms=1.5, forwarded_qos0=5
+        )
         nodes = [node("north", "live", is_this_node=True), east]
         return ClusterStatus(name="plant", routing="bloom", size=1, nodes=nodes, warnings=["look at east"])
 
@@ -134,5 +136,7 @@ async def test_metrics_tell_of_each_node() -> None:
         'braidmq_cluster_peer_queue_messages{node="east"} 7.0',
         'braidmq_cluster_peer_queue_bytes{node="east"} 700.0',
         'braidmq_cluster_peer_queue_oldest_seconds{node="east"} 2.0',
+        'braidmq_cluster_forwarded_total{node="east",qos="0"} 5.0',
+        'braidmq_cluster_received_total{node="east",qos="kept"} 0.0',
     ):
         assert line in text

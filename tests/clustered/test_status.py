@@ -20,10 +20,14 @@ class Nothing:
 
 
 @dataclass
-class Queue:
+class Traffic:
     queued_count: int
     queued_bytes: int = 0
     oldest_s: float = 0.0
+    forwarded_qos0: int = 0
+    forwarded_entries: int = 0
+    received_qos0: int = 0
+    received_entries: int = 0
 
 
 def make_cluster(*others: tuple[int, str]) -> Cluster:
@@ -37,7 +41,8 @@ def make_cluster(*others: tuple[int, str]) -> Cluster:
 
 
 def test_every_node_is_shown_the_asked_one_first() -> None:
-    status = status_of(make_cluster((3, "west"), (2, "east")), {2: Queue(7, 700, 1.5)}, "live", 42, 10.0)
+    traffic = {2: Traffic(7, 700, 1.5, received_entries=9)}
+    status = status_of(make_cluster((3, "west"), (2, "east")), traffic, "live", 42, 10.0)
     assert (status.name, status.routing, status.size) == ("plant", "bloom", 1)
     assert [(node.name, node.state, node.is_this_node) for node in status.nodes] == [
         ("north", "live", True),
@@ -48,6 +53,7 @@ def test_every_node_is_shown_the_asked_one_first() -> None:
     assert (north.node, north.boot, north.connections, north.version) == ("0" * 15 + "1", 3, 42, "9.9")
     assert (north.queued_messages, north.rtt_ms) == (None, None)
     assert (east.queued_messages, east.queued_bytes, east.oldest_s, east.silent_s) == (7, 700, 1.5, 10.0)
+    assert (east.received_entries, west.received_entries, north.received_entries) == (9, 0, None)
     assert (west.queued_messages, west.oldest_s) == (0, None)
     assert status.warnings == []
 

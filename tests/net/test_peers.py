@@ -32,7 +32,7 @@ class FakeJoint:
         self.dialled: list[str | None] = []
         self.failures: list[tuple[str, str]] = []
 
-    def open_link(self, shell: Any, dialled: str | None, now: float) -> Lane:
+    def open_link(self, shell: Any, dialled: str | None, now: float, source: str) -> Lane:
         self.dialled.append(dialled)
         return self._turn.broker.open(shell, "a peer", now)
 

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from braidmq.cluster.members import LINKED, State
 from braidmq.clustered.status import MS_PER_S, ClusterStatus, NodeStatus
 
+LABELS: Final = ("node", "qos")
 STATES: Final = tuple(state.value for state in State if state not in (State.LEFT, State.FORGOTTEN))
 
 NODE_METRICS: Final[tuple[tuple[str, str, Callable[[NodeStatus], float | None]], ...]] = (
@@ -21,7 +22,6 @@ NODE_METRICS: Final[tuple[tuple[str, str, Callable[[NodeStatus], float | None]],
     ("peer_queue_oldest_seconds", "How long the first message has waited for a node",
      lambda node: node.oldest_s or 0.0),
 )  # fmt: skip
-
 
 def cluster_metrics(status: ClusterStatus) -> Iterator[Metric]:
     """How the other nodes are, and what waits for them."""
@@ -41,3 +41,17 @@ def cluster_metrics(status: ClusterStatus) -> Iterator[Metric]:
             if value is not None:
                 family.add_metric([node.name], value)
         yield family
+    yield from _traffic(others)
+
+
+def _traffic(others: list[NodeStatus]) -> Iterator[Metric]:
+    """By quality of service; kept are QoS 1 and 2, and retained messages."""
+    forwarded = CounterMetricFamily("braidmq_cluster_forwarded", "Messages sent to a node", labels=LABELS)
+    received = CounterMetricFamily("braidmq_cluster_received", "Messages that a node has sent", labels=LABELS)
+    for node in others:
+        forwarded.add_metric([node.name, "0"], node.forwarded_qos0 or 0)
+        forwarded.add_metric([node.name, "kept"], node.forwarded_entries or 0)
+        received.add_metric([node.name, "0"], node.received_qos0 or 0)
+        received.add_metric([node.name, "kept"], node.received_entries or 0)
+    yield forwarded
+    yield received

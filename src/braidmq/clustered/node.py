@@ -175,14 +175,14 @@ class Node:
 
     # ---- links ---------------------------------------------------------------------------------------
 
-    def open_link(self, shell: Shell, dialled: str | None, now: float) -> PeerLane:
-        """There is a connection to somebody who may be a peer; `dialled` if we asked for it."""
+    def open_link(self, shell: Shell, dialled: str | None, now: float, source: str = "") -> PeerLane:
+        """There is a connection to who may be a peer: from `source`, or `dialled` if we asked for it."""
         self.broker.turn(now)
         lane = PeerLane(self.broker.hub, self.broker.publishing, self, shell)
         self._last_link += 1
         self._lanes[self._last_link] = lane
         self._links[lane] = self._last_link
-        self.tell(LinkOpened(self._last_link, dialled))
+        self.tell(LinkOpened(self._last_link, dialled, source))
         return lane
 
     def not_reached(self, address: str, why: str, now: float) -> None:

@@ -15,8 +15,8 @@ PLAIN: Final = 1  # flags of a route
 GROUPS: Final = 2
 
 
-class PeerQueue(Protocol):
-    """What waits for a peer."""
+class PeerTraffic(Protocol):
+    """What waits for a peer, and what was sent and received."""
 
     @property
     def queued_count(self) -> int: ...
@@ -27,13 +27,25 @@ class PeerQueue(Protocol):
     @property
     def oldest_s(self) -> float: ...
 
+    @property
+    def forwarded_qos0(self) -> int: ...
+
+    @property
+    def forwarded_entries(self) -> int: ...
+
+    @property
+    def received_qos0(self) -> int: ...
+
+    @property
+    def received_entries(self) -> int: ...
+
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One node of the cluster. What only concerns others is null for the node that is asked.
 
     `state` is joining, live, draining, leaving or left of the node that is asked. Others are dialling, live,
     draining, suspect (silent), unreachable (from here: others hear it) or dead. `oldest_s` is how long the
-    first message has waited for it.
+    first message has waited for it. Entries are what is kept on the way: QoS 1, 2 and retained messages.
     """
 
     node: str
@@ -52,6 +64,10 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     queued_messages: int | None = None
     queued_bytes: int | None = None
     oldest_s: float | None = None
+    forwarded_qos0: int | None = None
+    forwarded_entries: int | None = None
+    received_qos0: int | None = None
+    received_entries: int | None = None
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +99,7 @@ class TopicRoutes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_of(
-    cluster: Cluster, queues: Mapping[int, PeerQueue], state: str, connections: int, now: float
+    cluster: Cluster, traffic: Mapping[int, PeerTraffic], state: str, connections: int, now: float
 ) -> ClusterStatus:
     """The cluster as of now; `state` and `connections` are this node's own."""
     me = cluster.identity
@@ -99,7 +115,7 @@ def status_of(
         keeps=me.keeps,
         connections=connections,
     )
-    others = [_status_of(member, queues.get(member.node), now) for member in cluster.members]
+    others = [_status_of(member, traffic.get(member.node), now) for member in cluster.members]
     return ClusterStatus(
         name=cluster.settings.name,
         routing=cluster.settings.routing,
@@ -109,7 +125,7 @@ def status_of(
     )
 
 
-def _status_of(member: Member, queue: PeerQueue | None, now: float) -> NodeStatus:
+def _status_of(member: Member, traffic: PeerTraffic | None, now: float) -> NodeStatus:
     return NodeStatus(
         node=f"{member.node:016x}",
         name=member.name,
@@ -124,9 +140,13 @@ def _status_of(member: Member, queue: PeerQueue | None, now: float) -> NodeStatu
         rtt_ms=None if member.rtt_s is None else round(member.rtt_s * MS_PER_S, 3),
         clock_offset_s=round(member.clock_offset_s, 3) if member.is_linked else None,
         silent_s=None if member.heard_at_s == -inf else round(max(0.0, now - member.heard_at_s), 3),
-        queued_messages=0 if queue is None else queue.queued_count,
-        queued_bytes=0 if queue is None else queue.queued_bytes,
-        oldest_s=None if queue is None or not queue.queued_count else round(queue.oldest_s, 3),
+        queued_messages=0 if traffic is None else traffic.queued_count,
+        queued_bytes=0 if traffic is None else traffic.queued_bytes,
+        oldest_s=None if traffic is None or not traffic.queued_count else round(traffic.oldest_s, 3),
+        forwarded_qos0=0 if traffic is None else traffic.forwarded_qos0,
+        forwarded_entries=0 if traffic is None else traffic.forwarded_entries,
+        received_qos0=0 if traffic is None else traffic.received_qos0,
+        received_entries=0 if traffic is None else traffic.received_entries,
     )
 
 

@@ -34,7 +34,7 @@ OpenLane = Callable[[Any, str, float], Lane]  # link, address of the other end, 
 class Joint(Protocol):
     """Who has to be told of connections: `clustered.Node`."""
 
-    def open_link(self, shell: Any, dialled: str | None, now: float) -> Lane: ...
+    def open_link(self, shell: Any, dialled: str | None, now: float, source: str) -> Lane: ...
 
     def not_reached(self, address: str, why: str, now: float) -> None: ...
 
@@ -165,7 +165,7 @@ class PeerLinks:
         """Make a link of a connected socket."""
 
         def open_lane(link: Any, peer: str, now: float) -> Lane:
-            return self._joint.open_link(link, dialled, now)
+            return self._joint.open_link(link, dialled, now, peer)
 
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._contexts is None and self._poller is not None:
