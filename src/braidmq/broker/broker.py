@@ -94,6 +94,7 @@ class Broker:
         self.groups = GroupRegistry(self.hub, self.timers, self._rng, groups or GroupsConfig())
         self.router = Router(self.hub, self.groups)
         self.groups.on_gone(self.router.forget_group)
+        self.groups.on_replaced(self.router.replace_group)
         if store.pages is not None:
             self.hub.pager = Pager(self.hub, self.router, store.pages)
         self.status_reports = StatusReports()

@@ -15,7 +15,7 @@ here, and to the groups that the peer has named; never to peers.
 
 from weakref import WeakValueDictionary
 
-from braidmq.broker.sharing.receiver cimport GroupReceiver
+from braidmq.broker.sharing.agenda cimport SharedReceiver
 from braidmq.broker.counters cimport DROP_QUEUE_FULL
 from braidmq.broker.hub cimport Hub
 from braidmq.messages.message cimport Message
@@ -109,7 +109,7 @@ cdef class Router:
     @property
     def shared_subscriptions(self):
         """How many subscriptions to shared groups there are."""
-        return sum([group.core.subscribed_count for group in self.shared_groups])
+        return self.shared_groups.subscriptions
 
     # ---- subscriptions -------------------------------------------------------------------------------
 
@@ -149,10 +149,16 @@ cdef class Router:
             entry.groups[subscription.group].leave(subscription.session)
         self._changed(entry)
 
-    def forget_group(self, GroupReceiver group not None):
+    def forget_group(self, SharedReceiver group not None):
         """The group has no members, and nothing is under way in it."""
         cdef FilterEntry entry = self.trie.get(group.filter)
         del entry.groups[group.name]
+        self._changed(entry)
+
+    def replace_group(self, SharedReceiver group not None):
+        """It takes the place of another one of its name and filter."""
+        cdef FilterEntry entry = self.trie.get(group.filter)
+        entry.groups[group.name] = group
         self._changed(entry)
 
     def listen(self, listener):

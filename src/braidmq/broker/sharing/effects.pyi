@@ -11,6 +11,7 @@ DROP_NOT_SENDABLE: Final[str]
 DROP_SESSION_ENDED: Final[str]
 DROP_GROUP_GONE: Final[str]
 DROP_NO_READER: Final[str]
+DROP_ANSWERED: Final[str]
 DROP_REASONS: Final[tuple[str, ...]]
 
 class KeepMessage:

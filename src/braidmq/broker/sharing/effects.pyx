@@ -16,8 +16,9 @@ DROP_NOT_SENDABLE = "not sendable"
 DROP_SESSION_ENDED = "session ended during QoS 2"
 DROP_GROUP_GONE = "group gone"
 DROP_NO_READER = "nobody may read it"
+DROP_ANSWERED = "answered by the member that had it"
 DROP_REASONS = (DROP_EXPIRED, DROP_QUEUE_FULL, DROP_NOBODY_ONLINE, DROP_REJECTED, DROP_NOT_SENDABLE,
-                DROP_SESSION_ENDED, DROP_GROUP_GONE, DROP_NO_READER)
+                DROP_SESSION_ENDED, DROP_GROUP_GONE, DROP_NO_READER, DROP_ANSWERED)
 
 
 cdef class KeepMessage:

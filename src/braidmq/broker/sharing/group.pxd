@@ -13,6 +13,7 @@ cdef class SharedGroup:
     cdef readonly object settings     # GroupSettings
     cdef bint keeps_qos0
     cdef bint refuses                 # a publisher is told when its message finds no room
+    cdef readonly bint is_aside       # another node has the group: what waits here is passed on by the caller
     cdef dict places                  # Member -> Place
     cdef readonly Py_ssize_t subscribed_count    # of the places that subscribe
     cdef KeyHolders holders           # ordered policies: who has to acknowledge messages of which key

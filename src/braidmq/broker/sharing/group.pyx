@@ -30,6 +30,11 @@ The caller's contract. Each call returns the effects to carry out, in order (see
     other settings were configured                        settings_changed
     a page was read (see `queue`; what is on disk is      unpaged, after queue.remove_page
     the caller's: it sets queue.is_pageable)
+    a Delivery comes back that the client has not seen    returned
+    the member's node is dead                             disconnected, is_lost=True
+    the session is another Member's from now on           exchanged
+    another node has the group                            stand_aside, then take_waiting whenever something waits
+    a restarted owner hears who has what                  resumed, answered
 
 A `Delivery` among the effects is to be sent; the acknowledgements of it are told with the same object. A PUBLISH
 that goes to a member outside of its groups is told to `Member.sent`, its acknowledgement to `Member.acked`.
@@ -68,7 +73,7 @@ from braidmq.broker.sharing.queue cimport Entry, GroupPage, GroupQueue
 from braidmq.broker.sharing.readers cimport Readers
 
 from braidmq.broker.sharing.effects import (
-    DROP_EXPIRED, DROP_GROUP_GONE, DROP_NO_READER, DROP_NOBODY_ONLINE, DROP_NOT_SENDABLE, DROP_QUEUE_FULL,
+    DROP_ANSWERED, DROP_EXPIRED, DROP_GROUP_GONE, DROP_NO_READER, DROP_NOBODY_ONLINE, DROP_NOT_SENDABLE, DROP_QUEUE_FULL,
     DROP_REJECTED, DROP_SESSION_ENDED,
 )
 from braidmq.broker.sharing.settings import GroupSettings
@@ -97,7 +102,7 @@ cdef class SharedGroup:
     @property
     def is_gone(self):
         """Nobody subscribes to it and nothing is under way: it can be forgotten."""
-        return not self.places
+        return not self.places and not (self.is_aside and self.queue.count)
 
     @property
     def members(self):
@@ -266,7 +271,7 @@ cdef class SharedGroup:
         if not delivery.qos:
             self.policy.sent(member, now)
             return delivery
-        delivery.token = member.take_token()
+        delivery.token = member.token_for(entry)
         member.promised(entry.size_bytes)
         place.deliveries[delivery.token] = delivery
         if self.policy.is_ordered:
@@ -442,14 +447,15 @@ cdef class SharedGroup:
         self.hold_all(place)
         return self.members_changed(now)
 
-    def disconnected(self, Member member, double now):
+    def disconnected(self, Member member, double now, bint is_lost=False):
+        """`is_lost`: nobody knows whether it comes back, so others get its QoS 1 messages in any case."""
         cdef Place place = self.places.get(member)
         if place is None:
             return []
         place.is_online = False
         self.policy.leave(member, now)
         effects = []
-        if place.is_subscribed and self.requeues_at_disconnect():
+        if is_lost or (place.is_subscribed and self.requeues_at_disconnect()):
             effects += [withdraw_message(delivery) for delivery in self.take_back(place, effects)]
         self.holders.remove_member(member)    # its keys don't wait: nobody can tell when it comes back
         return effects + self.members_changed(now)
@@ -542,6 +548,72 @@ cdef class SharedGroup:
         self.forget_if_done(delivery.place)
         return effects + self.members_changed(now)
 
+    def returned(self, Delivery delivery not None, double now):
+        """Its member was not sent it: it waits again, whatever its QoS."""
+        effects = []
+        if delivery.is_over:
+            return effects
+        self.finish(delivery)
+        delivery.member.withdrawn(delivery)
+        effects.append(keep_message(delivery.entry))
+        self.queue.put_back(self.lane_of(delivery.entry), [delivery.entry])
+        self.settled(delivery, now, effects)
+        self.forget_if_done(delivery.place)
+        return effects
+
+    def exchanged(self, Member old not None, Member new not None, double now, object target):
+        """The session is `new` from now on, with all that `old` has."""
+        cdef Place place = self.places.pop(old)
+        cdef Delivery delivery
+        self.policy.leave(old, now)
+        self.holders.remove_member(old)
+        self.places[new] = place
+        place.member = new
+        place.target = target
+        place.is_online = False
+        for delivery in place.deliveries.values():
+            if delivery.is_received:
+                old.completed()
+            else:
+                old.withdrawn(delivery)
+            delivery.member = new
+            if delivery.is_received:
+                new.releasing += 1
+            else:
+                new.sent(now, delivery)
+        return self.members_changed(now)
+
+    # -- one group on several nodes --------------------------------------------------------------------------
+
+    def number_from(self, long long first):
+        """New messages have numbers from `first` on: none that any node may still know from an earlier life."""
+        self.last_sequence = max(self.last_sequence, first)
+
+    def stand_aside(self, bint is_aside):
+        """Another node has the group: here it only finishes what was begun."""
+        self.is_aside = is_aside
+
+    def take_waiting(self):
+        """All entries that wait in memory and before what is on disk, in order."""
+        entries = self.queue.take_all()
+        while self.queue.tail and not self.queue.pages:
+            entries.append(self.queue.take_first_behind())
+        return entries
+
+    def resumed(self, Member member not None, set sequences not None, double now):
+        """The member has had these since before a restart, after which they waited here again."""
+        cdef Place place = self.places[member]
+        cdef Entry entry
+        cdef Delivery delivery
+        for entry in self.queue.take_those(sequences):
+            delivery = self.give(entry, member, now)
+            if not delivery.qos:    # it asks for less now: it waits again
+                self.queue.put_back(self.lane_of(entry), [entry])
+
+    def answered(self, set sequences not None):
+        """Those of these that wait again were answered by whom they were given to before a restart."""
+        return [drop_message(entry, DROP_ANSWERED) for entry in self.queue.take_those(sequences)]
+
     def rights_changed(self, double now):
         self.readers.forget()
         self.policy.bar(None)
@@ -571,7 +643,7 @@ cdef class SharedGroup:
     def members_changed(self, double now):
         cdef list effects = []
         self.readers.forget()
-        if self.subscribed_count == 0:
+        if self.subscribed_count == 0 and not self.is_aside:
             self.give_up_all(effects)
         elif self.readers.may_read is not None and self.queue.count:
             self.drop_unreadable(effects)

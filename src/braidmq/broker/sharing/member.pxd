@@ -80,6 +80,7 @@ cdef class Member:
 
     cpdef void connected(self, double now)
     cpdef long long take_token(self)
+    cdef long long token_for(self, Entry entry)
     cpdef bint send(self, Delivery delivery, object outcome)
     cpdef void withdraw(self, Delivery delivery)
     cpdef void sent(self, double now, Delivery delivery=*, double mean_s=*)
@@ -102,4 +103,5 @@ cdef class Member:
     cdef bint has_room(self) noexcept          # for one more message that needs an acknowledgement
     cdef void promised(self, Py_ssize_t size_bytes) noexcept    # one is about to be sent to it
     cdef bint is_lasting(self) noexcept        # what it has is still its own after a crash of this broker
+    cdef bint makes_lasting(self) noexcept     # its session outlives its connection, so what waits for it is kept
     cdef bint under_pressure(self) noexcept    # its socket has bytes that the kernel didn't take

@@ -111,6 +111,9 @@ cdef class Member:
     cdef bint is_lasting(self) noexcept:
         return False
 
+    cdef bint makes_lasting(self) noexcept:
+        return self.is_lasting()
+
     cdef bint under_pressure(self) noexcept:
         return self.is_pressed
 
@@ -119,6 +122,10 @@ cdef class Member:
         overrides it."""
         self.last_token += 1
         return self.last_token
+
+    cdef long long token_for(self, Entry entry):
+        """The number of a delivery of this entry; unique among those of the member in the entry's group."""
+        return self.take_token()
 
     cpdef void sent(self, double now, Delivery delivery=None, double mean_s=0.0):
         """A PUBLISH went out; without a delivery no acknowledgement will come (QoS 0)."""

@@ -88,7 +88,7 @@ cdef class GroupPages:
     def _fetched(self, GroupPage page, records):
         """A page was read; None: it can't be."""
         self.is_fetching = False
-        if len(self.group.core.policy) == 0:
+        if len(self.group.core.policy) == 0 and not self.group.core.is_aside:
             return  # it goes on when somebody is there
         if not self.queue.pages or self.queue.pages[0] is not page:
             self.group.unpaged([])  # it was given up meanwhile

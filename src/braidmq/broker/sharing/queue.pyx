@@ -302,6 +302,21 @@ cdef class GroupQueue:
             self.close_lane(lane)
         return entries
 
+    def take_those(self, set sequences not None):
+        """The entries of these numbers, of those in the lanes. O(messages in the lanes)."""
+        taken = []
+        for lane in self.lanes():
+            waiting = self.by_lane[lane]
+            taken += [entry for entry in waiting if entry.sequence in sequences]
+            left = deque([entry for entry in waiting if entry.sequence not in sequences])
+            if left:
+                self.by_lane[lane] = left
+            else:
+                self.close_lane(lane)
+        for entry in taken:
+            self.counted_out(entry)
+        return sorted(taken, key=_sequence)
+
     def take_expired(self, double now):
         """Those in memory; on disk they are found when they are read."""
         cdef list behind, here, expired = []

@@ -26,6 +26,9 @@ cdef class GroupReceiver(SharedReceiver):
     cdef object registry                     # the GroupRegistry that this is in
     cdef readonly GroupPages pages           # what of it is on disk; None if the store has no pages
     cdef set lasting                         # members that subscribe and outlast a crash
+    cdef readonly set near                   # members that subscribe and are sessions of this broker
+    cdef bint tells_fill                     # the registry wants to know when it is nearly full
+    cdef bint is_told_full
     cdef bint is_waiting                     # something waits, so the agenda knows it
     cdef double wakes_at_s                   # when the timer that is set fires; infinity = none is
 
@@ -39,6 +42,9 @@ cdef class GroupReceiver(SharedReceiver):
     cdef int note_taken(self, Entry entry) except -1
     cdef int count_lasting(self, Member member) except -1
     cdef int tidy(self, Member member) except -1
+    cdef int pass_on(self) except -1
+    cdef bint is_nearly_full(self) noexcept
+    cdef int tell_fill(self) except -1
     cdef int note_whether_waiting(self) except -1
     cdef int see_to_memory(self) except -1
     cdef int drop_page(self, DropPage effect) except -1

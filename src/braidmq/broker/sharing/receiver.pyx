@@ -117,6 +117,7 @@ cdef class GroupReceiver(SharedReceiver):
         self.agenda = agenda
         self.registry = registry
         self.lasting = set()
+        self.near = set()
         self.wakes_at_s = INFINITY
         if hub.pager is not None:
             self.pages = GroupPages(self, hub, hub.pager.pages)
@@ -125,6 +126,29 @@ cdef class GroupReceiver(SharedReceiver):
     def has_members(self):
         """Whether somebody subscribes to it, connected or not."""
         return self.core.subscribed_count > 0
+
+    reports_to = None    # here; see GroupProxy
+
+    @property
+    def subscribed_count(self):
+        """How many sessions of this broker subscribe to it."""
+        return len(self.near)
+
+    def watch_fill(self):
+        """Tell the registry when hardly any room is left, and when there is again."""
+        self.tells_fill = True
+
+    def hand_over(self):
+        """Another node has the group from now on; its members of this broker have left."""
+        self.core.stand_aside(True)
+        if self.core.queue.count:
+            self.pass_on()
+        if self.core.is_gone:
+            self.registry.gone(self)
+
+    def take_over(self):
+        """This node has the group again, which it had not finished with."""
+        self.core.stand_aside(False)
 
     # ---- messages ------------------------------------------------------------------------------------
 
@@ -180,6 +204,17 @@ cdef class GroupReceiver(SharedReceiver):
             or self.core.queue.size_bytes + cost > self.core.queue.limit_bytes()
             or not self.core.queue.has_memory())
 
+    cdef bint is_nearly_full(self) noexcept:
+        """Whether other nodes had better send nothing more here. Told again when there is a tenth more room."""
+        cdef double share = 0.8 if self.is_told_full else 0.9
+        return (self.core.queue.count >= share * self.core.queue.messages_max
+                or self.core.queue.size_bytes >= share * self.core.queue.limit_bytes())
+
+    cdef int tell_fill(self) except -1:
+        self.is_told_full = self.core.queue.count > 0 and self.is_nearly_full()
+        self.registry.fill_changed(self, self.is_told_full)
+        return 0
+
     def woken(self):
         """The timer's time has come."""
         self.wakes_at_s = INFINITY
@@ -229,7 +264,9 @@ cdef class GroupReceiver(SharedReceiver):
         member = self.enter(session)
         effects = self.core.subscribed(member, self.hub.now, target.qos, session.outlet is not None, target)
         self.count_lasting(member)
+        self.near.add(member)
         self.carry_out(effects)
+        self.registry.near_changed(self)
 
     def enter(self, Session session not None):
         """The session as a member that knows this group."""
@@ -245,7 +282,9 @@ cdef class GroupReceiver(SharedReceiver):
         self.agenda.work_off()
         effects = self.core.unsubscribed(member, self.hub.now)
         self.count_lasting(member)
+        self.near.discard(member)
         self.carry_out(effects)
+        self.registry.near_changed(self)
         self.tidy(member)
 
     def ended(self, Session session not None):
@@ -254,7 +293,9 @@ cdef class GroupReceiver(SharedReceiver):
         self.agenda.work_off()
         effects = self.core.ended(member, self.hub.now)
         self.count_lasting(member)
+        self.near.discard(member)
         self.carry_out(effects)
+        self.registry.near_changed(self)
         self.tidy(member)
 
     def reported(self, Session session not None, report):
@@ -337,18 +378,31 @@ cdef class GroupReceiver(SharedReceiver):
                 (<WithdrawMessage?>effect).delivery.member.withdraw((<WithdrawMessage>effect).delivery)
         if self.is_waiting or self.core.queue.count:
             self.note_whether_waiting()
+            if self.core.is_aside and self.core.queue.count:
+                self.pass_on()
         return 0
+
+    cdef int pass_on(self) except -1:
+        """Another node has the group: what waits here is its own."""
+        for entry in self.core.take_waiting():
+            self.note_taken(<Entry>entry)
+            self.registry.pass_on(self, (<Entry>entry).message)
+        if self.core.queue.pages:
+            self.pages.fetch()
+        return self.note_whether_waiting()
 
     cdef int note_whether_waiting(self) except -1:
         """Something waits here, or did."""
         self.is_waiting = self.core.queue.count > 0
         if not self.is_waiting:
             self.agenda.waiting.pop(self, None)
-            return 0
+            return self.tell_fill() if self.is_told_full else 0
         self.agenda.waiting[self] = None
         if self.core.wake_at_s < self.wakes_at_s:
             self.wakes_at_s = self.core.wake_at_s
             self.registry.wake(self, self.wakes_at_s)
+        if self.tells_fill and self.is_nearly_full() != self.is_told_full:
+            self.tell_fill()
         return self.see_to_memory() if self.core.queue.behind_count else 0
 
     cdef int see_to_memory(self) except -1:
@@ -428,7 +482,7 @@ cdef class GroupReceiver(SharedReceiver):
     cdef int count_lasting(self, Member member) except -1:
         """Begin or end to tell the store what waits here, if the first or the last lasting member makes it so."""
         cdef Place place = self.core.places.get(member)
-        if place is not None and place.is_subscribed and member.is_lasting():
+        if place is not None and place.is_subscribed and member.makes_lasting():
             self.lasting.add(member)
         else:
             self.lasting.discard(member)
@@ -479,9 +533,12 @@ cdef class GroupReceiver(SharedReceiver):
         cdef Place place
         self.core.check()
         for member, place in self.core.places.items():
+            if not isinstance(member, SessionMember):
+                continue    # its node has its session
             session = (<SessionMember>member).session
             assert session.member is member
             assert self in member.groups
+            assert (member in self.near) == place.is_subscribed
             assert (session.outlet is not None) == place.is_online
             assert place.target.receiver is session
             open_here = session.shared_deliveries(self)

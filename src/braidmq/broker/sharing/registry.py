@@ -3,6 +3,10 @@
 Which policy and settings a group has: those of `name/filter` in the configuration if it has any, filled up
 with those of `name`, then with the broker's. Invariant: a group is here exactly as long as it is in the
 router. Cost: what is done with all groups (another configuration, other rights, sweeping) is O(groups).
+
+In a cluster one node has a group, its owner. There it is a GroupReceiver; where others have members of it, it is
+a GroupProxy. When the owner changes, one takes the other's place in the router: members leave the one and join
+the other, and the one that they left stays `aside` until what was begun with it is finished.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,14 +18,19 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from braidmq.broker.hub import Hub
+from braidmq.broker.receiver import Target
 from braidmq.broker.session import Session
 from braidmq.broker.sharing.agenda import Agenda
+from braidmq.broker.sharing.far_members import FarMembers, RemoteMember
 from braidmq.broker.sharing.group import SharedGroup
+from braidmq.broker.sharing.placement import Placement
 from braidmq.broker.sharing.policies import make_policy
+from braidmq.broker.sharing.proxy import GroupProxy
 from braidmq.broker.sharing.receiver import GroupReceiver, SessionMember
 from braidmq.broker.sharing.settings import GroupSettings
 from braidmq.config.groups import GroupOverride, GroupsConfig, PolicyName
 from braidmq.errors import ConfigError
+from braidmq.messages.message import Message
 from braidmq.store.records import GroupName
 from braidmq.timing.timers import Timers
 
@@ -29,6 +38,8 @@ SWEEP_S: Final = 5.0  # how long an expired message may hold memory in a group
 SWEEP_SHARE: Final = 0.25  # of a turn's time that sweeping may take; it goes on
 SWEEP_PAUSE_S: Final = 0.01  # after this
 MayRead = Callable[[Session, bytes], bool]
+BOOT_SHIFT: Final = 40  # messages that a group may have in one life of its node, as a power of 2
+GroupHere = GroupReceiver | GroupProxy
 SETTINGS: Final = tuple(field.name for field in msgspec.structs.fields(GroupSettings))
 
 
@@ -49,38 +60,217 @@ class GroupRegistry:
         self._rng = rng
         self._agenda = hub.agenda = Agenda()
         self._may_read: MayRead | None = None
-        self._groups: dict[GroupName, GroupReceiver] = {}
-        self._forget: Callable[[GroupReceiver], None] = lambda group: None
+        self._groups: dict[GroupName, GroupHere] = {}  # those in the router
+        self._forget: Callable[[GroupHere], None] = lambda group: None
+        self._replace: Callable[[GroupHere], None] = lambda group: None
+        # In a cluster.
+        self.placement: Placement | None = None
+        self.far: FarMembers | None = None
+        self.returns = 0  # messages that a member's node could not send
+        self._aside: dict[GroupName, GroupReceiver] = {}
+        self._proxies: dict[GroupName, GroupProxy] = {}
+        self._numbered: dict[int, GroupName] = {}
+        self._announced: set[GroupName] = set()
         self._sweep()
 
-    def on_gone(self, forget: Callable[[GroupReceiver], None]) -> None:
+    def on_gone(self, forget: Callable[[GroupHere], None]) -> None:
         """Call `forget` with every group that is no longer needed."""
         self._forget = forget
+
+    def on_replaced(self, replace: Callable[[GroupHere], None]) -> None:
+        """Call `replace` with what takes the place of another group of that name and filter."""
+        self._replace = replace
 
     def __len__(self) -> int:
         return len(self._groups)
 
     def __iter__(self) -> Iterator[GroupReceiver]:
-        return iter(list(self._groups.values()))
+        """Those that this node has, or has yet to finish with."""
+        here = [group for group in self._groups.values() if isinstance(group, GroupReceiver)]
+        return iter(here + list(self._aside.values()))
 
-    def get(self, name: str, filter: bytes) -> GroupReceiver | None:
+    @property
+    def proxies(self) -> list[GroupProxy]:
+        """Of those that other nodes have."""
+        return list(self._proxies.values())
+
+    @property
+    def subscriptions(self) -> int:
+        """How many there are of sessions of this broker."""
+        return sum(group.subscribed_count for group in self._groups.values())
+
+    def get(self, name: str, filter: bytes) -> GroupHere | None:
         return self._groups.get(GroupName(name, filter))
 
-    def make(self, name: str, filter: bytes) -> GroupReceiver:
+    def make(self, name: str, filter: bytes) -> GroupHere:
         """A new group; nobody is in it yet."""
-        plan = plan_of(self.config, name, filter)
-        core = SharedGroup(make_policy(plan.policy, self._rng, plan.options), plan.settings, self._hub)
-        core.readers.ask(self._member_may_read())
-        group = GroupReceiver(name, filter, self._hub, core, self._agenda, self)
-        self._groups[GroupName(name, filter)] = group
+        here = GroupName(name, filter)
+        owner = None if self.placement is None else self.placement.owner(self.placement.number(name, filter))
+        if owner is None:
+            group: GroupHere = self._receiver(here)
+        else:
+            group = self._proxy(here)
+            group.follow(owner)
+        self._groups[here] = group
         return group
 
-    def gone(self, group: GroupReceiver) -> None:
+    def gone(self, group: GroupHere) -> None:
         """Nobody is in the group any more."""
         name = GroupName(group.name, group.filter)
         if self._groups.get(name) is group:
             del self._groups[name]
             self._forget(group)
+        if self._aside.get(name) is group:
+            del self._aside[name]
+        if self._proxies.get(name) is group:
+            del self._proxies[name]
+        if self.placement is not None and not self._is_known(name):
+            self._numbered.pop(self.placement.number(*name), None)
+
+    def _is_known(self, name: GroupName) -> bool:
+        return name in self._groups or name in self._aside or name in self._proxies
+
+    def _receiver(self, name: GroupName) -> GroupReceiver:
+        """A group that this node has: one that it has not finished with, or a new one."""
+        group = self._aside.pop(name, None)
+        if group is not None:
+            group.take_over()
+            return group
+        plan = plan_of(self.config, *name)
+        core = SharedGroup(make_policy(plan.policy, self._rng, plan.options), plan.settings, self._hub)
+        core.readers.ask(self._member_may_read())
+        group = GroupReceiver(*name, self._hub, core, self._agenda, self)
+        if self.placement is not None:
+            self._place(group, self.placement)
+        return group
+
+    # ---- in a cluster --------------------------------------------------------------------------------
+
+    def attach(self, placement: Placement) -> None:
+        """This broker is a node of a cluster, from now on."""
+        self.placement = placement
+        self.far = FarMembers(self._hub, self, placement)
+        for group in self:
+            self._place(group, placement)
+            self.near_changed(group)
+
+    def _place(self, group: GroupReceiver, placement: Placement) -> None:
+        self._numbered[placement.number(group.name, group.filter)] = GroupName(group.name, group.filter)
+        group.core.number_from(placement.boot << BOOT_SHIFT)
+        group.watch_fill()
+
+    def _proxy(self, name: GroupName) -> GroupProxy:
+        assert self.placement is not None
+        proxy = self._proxies.get(name)
+        if proxy is None:
+            number = self.placement.number(*name)
+            proxy = GroupProxy(*name, number, self._hub, self._agenda, self, self.placement)
+            self._proxies[name] = proxy
+            self._numbered[number] = name
+        return proxy
+
+    def place(self, number: int, owner: int | None) -> None:
+        """That node has the group now; None: this one."""
+        name = self._numbered.get(number)
+        group = self._groups.get(name) if name is not None else None
+        self._agenda.settle()
+        if name is None or group is None:
+            return
+        if owner is None and isinstance(group, GroupProxy):
+            self._take_over(name, group)
+        elif owner is not None and isinstance(group, GroupReceiver):
+            self._hand_over(name, group, owner)
+        elif owner is not None and isinstance(group, GroupProxy):
+            group.follow(owner)
+
+    def _take_over(self, name: GroupName, proxy: GroupProxy) -> None:
+        group = self._groups[name] = self._receiver(name)
+        self._replace(group)
+        for target in list(proxy.targets.values()):
+            group.join(_of_group(target, group))
+        proxy.let_go()
+        group.pumped()
+
+    def _hand_over(self, name: GroupName, group: GroupReceiver, owner: int) -> None:
+        proxy = self._groups[name] = self._proxy(name)
+        self._aside[name] = group
+        self._replace(proxy)
+        proxy.follow(owner)
+        for member in list(group.near):
+            place = group.core.place(member)
+            assert place is not None
+            proxy.join(_of_group(place.target, proxy))
+        group.hand_over()
+        for member in list(group.near):
+            group.leave(member.session)
+        if proxy.is_gone:
+            self.gone(proxy)
+
+    def near_changed(self, group: GroupHere) -> None:
+        """Somebody of this broker has joined a group, or left it."""
+        if self.placement is None:
+            return
+        name = GroupName(group.name, group.filter)
+        heads = (self._groups.get(name), self._proxies.get(name), self._aside.get(name))
+        has_members = any(head is not None and head.subscribed_count for head in heads)
+        if has_members == (name in self._announced):
+            return
+        number = self.placement.number(*name)
+        if has_members:
+            self._announced.add(name)
+            self.placement.appeared(number, *name)
+        else:
+            self._announced.remove(name)
+            self.placement.vanished(number, *name)
+
+    def fill_changed(self, group: GroupReceiver, is_full: bool) -> None:
+        if self.placement is not None:
+            number = self.placement.number(group.name, group.filter)
+            self.placement.fill_changed(number, group.name, group.filter, is_full)
+
+    def pass_on(self, group: GroupReceiver, message: Message) -> None:
+        """It waits in a group that another node has."""
+        assert self.placement is not None
+        self.placement.pass_on(self.placement.number(group.name, group.filter), message, 0)
+
+    def deliver_to(self, number: int, message: Message, hops: int = 0) -> None:
+        """A message for one group, that came from another node over so many."""
+        name = self._numbered.get(number)
+        group = self._groups.get(name) if name is not None else None
+        if isinstance(group, GroupReceiver):
+            group.take_in(message)
+        else:
+            assert self.placement is not None
+            self.placement.pass_on(number, message, hops + 1)
+
+    def receiver_of(self, number: int) -> GroupReceiver | None:
+        """The group that this node has, or has yet to finish with."""
+        name = self._numbered.get(number)
+        if name is None:
+            return None
+        group = self._groups.get(name)
+        return group if isinstance(group, GroupReceiver) else self._aside.get(name)
+
+    def receiver_for(self, number: int) -> GroupReceiver | None:
+        """As `receiver_of`; made if there is none, for who takes this node for the owner before we do."""
+        group = self.receiver_of(number)
+        name = self._numbered.get(number)
+        if group is None and name is not None:
+            group = self._aside[name] = self._receiver(name)
+            group.core.stand_aside(True)
+        return group
+
+    def proxy_of(self, number: int) -> GroupProxy | None:
+        name = self._numbered.get(number)
+        return self._proxies.get(name) if name is not None else None
+
+    def count_return(self) -> None:
+        self.returns += 1
+
+    def may_read(self, session: Session, topic: bytes) -> bool:
+        return self._may_read is None or self._may_read(session, topic)
+
+    # ---- all of them ---------------------------------------------------------------------------------
 
     def wake(self, group: GroupReceiver, at_s: float) -> None:
         """Time alone may let a member have what waits."""
@@ -120,7 +310,9 @@ class GroupRegistry:
         if may_read is None:
             return None
 
-        def member_may_read(member: SessionMember, topic: bytes) -> bool:
+        def member_may_read(member: SessionMember | RemoteMember, topic: bytes) -> bool:
+            if isinstance(member, RemoteMember):
+                return member.may_read(topic)
             return may_read(member.session, topic)
 
         return member_may_read
@@ -137,6 +329,13 @@ class GroupRegistry:
                 self._timers.set(self._hub.now + SWEEP_PAUSE_S, partial(self._sweep_some, groups))
                 return
         self._timers.set(self._hub.now + SWEEP_S, self._sweep)
+
+
+def _of_group(target: Target, group: GroupHere) -> Target:
+    """What a subscription asks for, of the same group by another head."""
+    return Target(
+        target.receiver, target.qos, target.retain_as_published, target.identifiers, group, target.spared
+    )
 
 
 def plan_of(config: GroupsConfig, name: str, filter: bytes) -> Plan:

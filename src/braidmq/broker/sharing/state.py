@@ -72,18 +72,16 @@ def state_of(group: GroupReceiver, now: float, members_max: int = MEMBERS_SHOWN_
 
 def _state_of_member(group: GroupReceiver, member: Member, given_total: int, now: float) -> MemberState:
     policy, place = group.core.policy, group.core.place(member)
-    assert isinstance(member, SessionMember)
     assert place is not None
-    session = member.session
     is_seated = member in policy
     given = policy.share(member) if is_seated else 0
     service_s = known_service_s(member)
     return MemberState(
-        session.client_id,
-        session.is_connected,
+        member.name,
+        place.is_online,
         place.qos,
-        session.inflight.count,
-        session.queued,
+        member.session.inflight.count if isinstance(member, SessionMember) else member.inflight,
+        member.session.queued if isinstance(member, SessionMember) else 0,
         given,
         given / given_total if given_total else 0.0,
         member.acks_when_processed,

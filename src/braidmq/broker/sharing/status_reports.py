@@ -98,10 +98,10 @@ class StatusReports:
             self.faults[str(report)] += 1
             return
         self.taken += 1
-        told = False
+        told: set[object] = set()  # owners of its groups: each has one Member of it
         for group in list(session.groups):
-            if told:
+            if group.reports_to in told:
                 group.pumped()
             else:
                 group.reported(session, report)
-                told = True
+                told.add(group.reports_to)
