@@ -22,7 +22,7 @@ class FarEvent(msgspec.Struct, frozen=True, array_like=True, tag=str.lower, gc=F
     client: str
 
 
-class Joined(FarEvent):
+class Joined(FarEvent, frozen=True):
     """A session subscribes, or something of what it says of itself has changed; told again at each link."""
 
     qos: int  # -1: it subscribes no longer, but has deliveries
@@ -35,35 +35,37 @@ class Joined(FarEvent):
     weight: float = 1.0
     capacity: float = 0.0
     open: tuple[int, ...] = ()  # tokens of what it has of this owner
-    numbers: tuple[int, ...] = ()  # deliveries, by their number in the session, of which nobody knows who gave them
+    numbers: tuple[
+        int, ...
+    ] = ()  # deliveries, by their number in the session, of which nobody knows who gave them
 
 
-class Left(FarEvent):
+class Left(FarEvent, frozen=True):
     """It subscribes no longer; what was begun with it is finished."""
 
 
-class Ended(FarEvent):
+class Ended(FarEvent, frozen=True):
     """The session is over."""
 
 
-class Went(FarEvent):
+class Went(FarEvent, frozen=True):
     """It is away."""
 
 
-class Room(FarEvent):
+class Room(FarEvent, frozen=True):
     """It takes so many deliveries at a time."""
 
     room: int
 
 
-class Kept(FarEvent):
+class Kept(FarEvent, frozen=True):
     """A lasting session has the delivery, under this number of its own."""
 
     token: int
     number: int
 
 
-class Settled(FarEvent):
+class Settled(FarEvent, frozen=True):
     """The client has answered, or can't be sent it. By number where the token is 0."""
 
     token: int
@@ -73,29 +75,29 @@ class Settled(FarEvent):
     after_us: int  # from sending to this answer; the link has no part in it
 
 
-class Returned(FarEvent):
+class Returned(FarEvent, frozen=True):
     """It could not be sent to the client; a QoS 2 message comes with it."""
 
     token: int
     why: int
 
 
-class RollBegan(FarEvent):
+class RollBegan(FarEvent, frozen=True):
     """All members of this node follow, of all groups."""
 
 
-class RollEnded(FarEvent):
+class RollEnded(FarEvent, frozen=True):
     """Who was not named is no longer a member."""
 
 
-class Give(FarEvent):
+class Give(FarEvent, frozen=True):
     """The message that comes with it is this member's."""
 
     token: int  # 0: QoS 0, nothing is heard of it
     qos: int
 
 
-class Withdraw(FarEvent):
+class Withdraw(FarEvent, frozen=True):
     """The member must forget the delivery, if it has it."""
 
     token: int
@@ -105,5 +107,4 @@ FromMember = Joined | Left | Ended | Went | Room | Kept | Settled | Returned | R
 FromOwner = Give | Withdraw
 
 encode_events: Final = msgspec.msgpack.Encoder().encode
-decode_from_member: Final = msgspec.msgpack.Decoder(list[FromMember]).decode
-decode_from_owner: Final = msgspec.msgpack.Decoder(list[FromOwner]).decode
+decode_events: Final = msgspec.msgpack.Decoder(list[FromMember | FromOwner]).decode

@@ -294,6 +294,14 @@ cdef class FarMembers:
             return None
         return place.deliveries.get(event.token)
 
+    def holder(self, node, event):
+        """Who has a delivery of that number: the member may be known under the node that it came from."""
+        by_node = self.members.get(event.client, {})
+        for member in by_node.values():
+            if event.number in (<RemoteMember>member).numbers:
+                return member
+        return by_node.get(node)
+
     def kept(self, node, event):
         cdef RemoteMember member = self.find(node, event.client)
         cdef GroupReceiver group = self.registry.receiver_of(event.group)
@@ -308,6 +316,8 @@ cdef class FarMembers:
         cdef Delivery delivery = None
         if group is None:
             return
+        if member is None or event.token == 0:
+            member = self.holder(node, event)
         if member is not None:
             delivery = self.delivery(group, member, event) or member.numbers.get(event.number)
         if delivery is None or delivery.is_over:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import inf
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -39,7 +39,7 @@ SWEEP_SHARE: Final = 0.25  # of a turn's time that sweeping may take; it goes on
 SWEEP_PAUSE_S: Final = 0.01  # after this
 MayRead = Callable[[Session, bytes], bool]
 BOOT_SHIFT: Final = 40  # messages that a group may have in one life of its node, as a power of 2
-GroupHere = GroupReceiver | GroupProxy
+GroupHere: TypeAlias = GroupReceiver | GroupProxy
 SETTINGS: Final = tuple(field.name for field in msgspec.structs.fields(GroupSettings))
 
 
@@ -242,6 +242,11 @@ class GroupRegistry:
         else:
             assert self.placement is not None
             self.placement.pass_on(number, message, hops + 1)
+
+    def is_here(self, number: int) -> bool:
+        """Whether this node has the group."""
+        name = self._numbered.get(number)
+        return name is not None and isinstance(self._groups.get(name), GroupReceiver)
 
     def receiver_of(self, number: int) -> GroupReceiver | None:
         """The group that this node has, or has yet to finish with."""
