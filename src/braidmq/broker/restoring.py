@@ -23,6 +23,7 @@ from braidmq.broker.receiver import Target
 from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session
 from braidmq.broker.sharing.receiver import GroupReceiver
+from braidmq.broker.sharing.registry import GroupHere
 from braidmq.errors import ProtocolError
 from braidmq.store.records import (
     AWAY,
@@ -134,7 +135,7 @@ def _restore_waiting(broker: Broker, state: State) -> None:
     for name in state.groups | state.group_pages:
         waiting, pages = state.groups.get(name, {}), state.group_pages.get(name, [])
         group = broker.groups.get(*name)
-        if group is None:  # its last lasting member has left since
+        if not isinstance(group, GroupReceiver):  # its last lasting member has left since
             broker.hub.promises.journal.append((GROUP_ENDED, *name))
             if broker.hub.pager is not None:
                 broker.hub.pager.give_up(pages)
@@ -189,7 +190,7 @@ def _restore_deliveries(broker: Broker, session: Session, saved: SavedSession) -
     session.restore_inbound(set(saved.inbound))
 
 
-def _group(broker: Broker, name: GroupName | None) -> GroupReceiver | None:
+def _group(broker: Broker, name: GroupName | None) -> GroupHere | None:
     """The shared group of that name; None also when it has no members any more."""
     if name is None:
         return None

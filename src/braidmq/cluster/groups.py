@@ -5,12 +5,12 @@ know all groups, and find the owner by themselves: of the nodes with members the
 group and node, those that are dead last. Nodes may disagree for a moment. That is no matter of safety: a
 message is in one place, whoever is taken for the owner, and who isn't it passes it on.
 
-A group is known by its number, a hash of name and filter that only nodes of the cluster can make. Announcements
-are numbered together with those of interest, and answered by SEEN. What nodes tell each other of single members
-goes through the reliable streams, and is no business of this part.
+A group is known by its number, a hash of name and filter that only nodes of the cluster can make.
+Announcements are numbered together with those of interest, and answered by SEEN. What nodes tell each other
+of single members goes through the reliable streams, and is no business of this part.
 
-Effects of its own: OwnerChanged, NodeLinked, NodeUnlinked, NodeDied, NodeForgotten, StatusReported, TellNews. Cost: a change
-is O(nodes with members); a node that comes or goes O(its groups); a topic that is looked up, a search of a trie.
+Cost: a change is O(nodes with members); a node that comes or goes O(its groups); a topic that is looked up, a
+search of a trie.
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ _PAIR: Final = Struct("<QQ")
 _NUMBER: Final = Struct("<Q")
 
 
-# -- what happens here -----------------------------------------------------------------------------------------
+# -- what happens here -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class TellStatus:
     report: tuple[int, float, int, int]
 
 
-# -- what nodes tell each other --------------------------------------------------------------------------------
+# -- what nodes tell each other ----------------------------------------------------------------------------
 
 
 class GroupSeen(msgspec.Struct, frozen=True, array_like=True):
@@ -94,7 +94,7 @@ class GroupSeen(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GroupsChanged(Control, frozen=True):
-    """What has come, or changed, and what has gone. A whole is in pieces: what none of them names has gone, too."""
+    """What has come, or changed, and what has gone. Of a whole, in pieces, what none names has gone, too."""
 
     number: int
     is_whole: bool
@@ -110,7 +110,7 @@ class MemberStatus(Control, frozen=True):
     report: tuple[int, float, int, int]
 
 
-# -- what is wanted of the node --------------------------------------------------------------------------------
+# -- what is wanted of the node ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class StatusReported:
     report: tuple[int, float, int, int]
 
 
-# -- numbers and routes ----------------------------------------------------------------------------------------
+# -- numbers and routes ------------------------------------------------------------------------------------
 
 
 def number_of(key: bytes, name: str, filter: bytes) -> int:

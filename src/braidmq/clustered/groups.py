@@ -1,4 +1,4 @@
-"""Shared groups of a node in a cluster: carries out what `cluster.groups` decides, and is the broker's `Placement`.
+"""Shared groups of a node in a cluster: does what `cluster.groups` decides, and is the broker's `Placement`.
 
 A node plugs it in like this:
 
@@ -8,8 +8,8 @@ A node plugs it in like this:
     # carry out effects by `groups.hands`; give entries of the kind GROUP_ENTRY to `groups.entered`
     # hops of a topic: `with_groups(announcing.hops(topic), part.hops(topic))`
 
-What nodes tell each other of members and deliveries are entries of the streams, so it arrives in order, once,
-and with the turn in which it happened: what a node has acknowledged to a client is never unknown to the owner.
+What nodes tell each other of members and deliveries are entries of the streams: it arrives in order, once,
+and is kept with the turn in which it happened.
 """
 
 from collections import deque
@@ -145,7 +145,7 @@ class SharedGroups:
     # ---- to other nodes ------------------------------------------------------------------------------
 
     def _note(self, node: int, event: FarEvent, message: Message | None) -> None:
-        """To be told with the turn. What comes with a message has an entry of its own, behind what was noted."""
+        """To be told with the turn. What has a message has an entry of its own, behind what was noted."""
         if message is not None:
             self._send(node)
             self._enter(Enter(node, GROUP_ENTRY, encode_events([event]), message, NO_ROUTE))
@@ -219,7 +219,7 @@ class SharedGroups:
     # ---- messages for groups that are elsewhere ------------------------------------------------------
 
     def pass_on(self, number: int, message: Message, hops: int) -> None:
-        """Give the message to the node that has the group. It rests if nobody knows that, or all are mistaken."""
+        """Give the message to the node that has the group. It rests if nobody knows, or all are mistaken."""
         owner = self._part.owner(number)
         if owner is None or owner == self._me or hops > HOPS_MAX:
             self._hold(number, message)

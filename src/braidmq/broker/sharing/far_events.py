@@ -1,8 +1,8 @@
 """What the nodes of a shared group's members and its owner tell each other. Values, with a codec.
 
-To the owner go the events of `FromMember`, to a member's node those of `FromOwner`. Between two nodes they arrive
-in order, each of them once. A group is named by its number, a member by its client id, a delivery by its
-token: the number of its message in the group of the owner that gave it.
+To the owner go the events of `FromMember`, to a member's node those of `FromOwner`. Between two nodes they
+arrive in order, each of them once. A group is named by its number, a member by its client id, a delivery by
+its token: the number of its message in the group of the owner that gave it.
 """
 
 from typing import Final
@@ -35,9 +35,7 @@ class Joined(FarEvent, frozen=True):
     weight: float = 1.0
     capacity: float = 0.0
     open: tuple[int, ...] = ()  # tokens of what it has of this owner
-    numbers: tuple[
-        int, ...
-    ] = ()  # deliveries, by their number in the session, of which nobody knows who gave them
+    numbers: tuple[int, ...] = ()  # in the session, of what nobody knows who gave it
 
 
 class Left(FarEvent, frozen=True):

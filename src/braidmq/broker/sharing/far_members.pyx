@@ -14,7 +14,7 @@ Cost: O(1) an event, on top of the group's own; a roll O(members of the node).
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.receiver cimport Outcome, Receiver, Run, Target
 from braidmq.broker.sharing.agenda cimport ACKNOWLEDGED, COMPLETED, RECEIVED, UNSENDABLE, Happening
-from braidmq.broker.sharing.group cimport SharedGroup
+from braidmq.broker.sharing.far_group cimport answered, exchanged, resumed, returned
 from braidmq.broker.sharing.member cimport Delivery, Member, Place
 from braidmq.broker.sharing.queue cimport Entry
 from braidmq.broker.sharing.receiver cimport GroupReceiver
@@ -144,9 +144,9 @@ cdef class FarMembers:
 
     def note_answered(self):
         """Answers that stand for no delivery may be for what waits again since a restart."""
-        answered, self.answered = self.answered, {}
-        for group, tokens in answered.items():
-            (<GroupReceiver>group).carry_out((<GroupReceiver>group).core.answered(tokens))
+        late, self.answered = self.answered, {}
+        for group, tokens in late.items():
+            (<GroupReceiver>group).carry_out(answered((<GroupReceiver>group).core, tokens))
 
     # ---- they come and go ----------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ cdef class FarMembers:
         if tokens:
             place.qos = max(place.qos, event.qos, 1)
             place.target = Target(FarSeat(member, event.group, self.placement), place.qos)
-            group.core.resumed(member, tokens, self.hub.now)
+            resumed(group.core, member, tokens, self.hub.now)
         group.core.forget_if_done(place)
         return 0
 
@@ -221,7 +221,7 @@ cdef class FarMembers:
         else:
             for token, delivery in (<Place>group.core.place(former)).deliveries.items():
                 member.numbers[token] = delivery
-        group.carry_out(group.core.exchanged(former, member, self.hub.now, target))
+        group.carry_out(exchanged(group.core, former, member, self.hub.now, target))
         group.count_lasting(former)
         former.groups.pop(group, None)
         if isinstance(former, RemoteMember):
@@ -346,7 +346,7 @@ cdef class FarMembers:
             group.core.readers.forget()
         else:
             member.receive_max = 0    # until its node says more
-        group.carry_out(group.core.returned(delivery, self.hub.now))
+        group.carry_out(returned(group.core, delivery, self.hub.now))
         group.tidy(member)
         self.forget_if_done(member)
 

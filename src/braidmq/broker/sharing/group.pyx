@@ -30,11 +30,9 @@ The caller's contract. Each call returns the effects to carry out, in order (see
     other settings were configured                        settings_changed
     a page was read (see `queue`; what is on disk is      unpaged, after queue.remove_page
     the caller's: it sets queue.is_pageable)
-    a Delivery comes back that the client has not seen    returned
     the member's node is dead                             disconnected, is_lost=True
-    the session is another Member's from now on           exchanged
-    another node has the group                            stand_aside, then take_waiting whenever something waits
-    a restarted owner hears who has what                  resumed, answered
+    another node has the group                            stand_aside; see `far_group` for this and what else
+                                                          happens to a group with members on several nodes
 
 A `Delivery` among the effects is to be sent; the acknowledgements of it are told with the same object. A PUBLISH
 that goes to a member outside of its groups is told to `Member.sent`, its acknowledgement to `Member.acked`.
@@ -73,7 +71,7 @@ from braidmq.broker.sharing.queue cimport Entry, GroupPage, GroupQueue
 from braidmq.broker.sharing.readers cimport Readers
 
 from braidmq.broker.sharing.effects import (
-    DROP_ANSWERED, DROP_EXPIRED, DROP_GROUP_GONE, DROP_NO_READER, DROP_NOBODY_ONLINE, DROP_NOT_SENDABLE, DROP_QUEUE_FULL,
+    DROP_EXPIRED, DROP_GROUP_GONE, DROP_NO_READER, DROP_NOBODY_ONLINE, DROP_NOT_SENDABLE, DROP_QUEUE_FULL,
     DROP_REJECTED, DROP_SESSION_ENDED,
 )
 from braidmq.broker.sharing.settings import GroupSettings
@@ -548,43 +546,6 @@ cdef class SharedGroup:
         self.forget_if_done(delivery.place)
         return effects + self.members_changed(now)
 
-    def returned(self, Delivery delivery not None, double now):
-        """Its member was not sent it: it waits again, whatever its QoS."""
-        effects = []
-        if delivery.is_over:
-            return effects
-        self.finish(delivery)
-        delivery.member.withdrawn(delivery)
-        effects.append(keep_message(delivery.entry))
-        self.queue.put_back(self.lane_of(delivery.entry), [delivery.entry])
-        self.settled(delivery, now, effects)
-        self.forget_if_done(delivery.place)
-        return effects
-
-    def exchanged(self, Member old not None, Member new not None, double now, object target):
-        """The session is `new` from now on, with all that `old` has."""
-        cdef Place place = self.places.pop(old)
-        cdef Delivery delivery
-        self.policy.leave(old, now)
-        self.holders.remove_member(old)
-        self.places[new] = place
-        place.member = new
-        place.target = target
-        place.is_online = False
-        for delivery in place.deliveries.values():
-            if delivery.is_received:
-                old.completed()
-            else:
-                old.withdrawn(delivery)
-            delivery.member = new
-            if delivery.is_received:
-                new.releasing += 1
-            else:
-                new.sent(now, delivery)
-        return self.members_changed(now)
-
-    # -- one group on several nodes --------------------------------------------------------------------------
-
     def number_from(self, long long first):
         """New messages have numbers from `first` on: none that any node may still know from an earlier life."""
         self.last_sequence = max(self.last_sequence, first)
@@ -592,27 +553,6 @@ cdef class SharedGroup:
     def stand_aside(self, bint is_aside):
         """Another node has the group: here it only finishes what was begun."""
         self.is_aside = is_aside
-
-    def take_waiting(self):
-        """All entries that wait in memory and before what is on disk, in order."""
-        entries = self.queue.take_all()
-        while self.queue.tail and not self.queue.pages:
-            entries.append(self.queue.take_first_behind())
-        return entries
-
-    def resumed(self, Member member not None, set sequences not None, double now):
-        """The member has had these since before a restart, after which they waited here again."""
-        cdef Place place = self.places[member]
-        cdef Entry entry
-        cdef Delivery delivery
-        for entry in self.queue.take_those(sequences):
-            delivery = self.give(entry, member, now)
-            if not delivery.qos:    # it asks for less now: it waits again
-                self.queue.put_back(self.lane_of(entry), [entry])
-
-    def answered(self, set sequences not None):
-        """Those of these that wait again were answered by whom they were given to before a restart."""
-        return [drop_message(entry, DROP_ANSWERED) for entry in self.queue.take_those(sequences)]
 
     def rights_changed(self, double now):
         self.readers.forget()

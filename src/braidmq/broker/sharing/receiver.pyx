@@ -29,6 +29,7 @@ from braidmq.broker.sharing.agenda cimport (
     ACKNOWLEDGED, COMPLETED, MEMBER_CAME, MEMBER_WENT, RECEIVED, Agenda, Happening, SharedReceiver,
 )
 from braidmq.broker.sharing.effects cimport DropMessage, DropPage, KeepMessage, WithdrawMessage
+from braidmq.broker.sharing.far_group cimport take_waiting
 from braidmq.broker.sharing.group cimport SharedGroup
 from braidmq.broker.sharing.member cimport Delivery, Member, Place
 from braidmq.broker.sharing.pages cimport GroupPages
@@ -207,8 +208,9 @@ cdef class GroupReceiver(SharedReceiver):
     cdef bint is_nearly_full(self) noexcept:
         """Whether other nodes had better send nothing more here. Told again when there is a tenth more room."""
         cdef double share = 0.8 if self.is_told_full else 0.9
-        return (self.core.queue.count >= share * self.core.queue.messages_max
-                or self.core.queue.size_bytes >= share * self.core.queue.limit_bytes())
+        return self.core.refuses and (
+            self.core.queue.count >= share * self.core.queue.messages_max
+            or self.core.queue.size_bytes >= share * self.core.queue.limit_bytes())
 
     cdef int tell_fill(self) except -1:
         self.is_told_full = self.core.queue.count > 0 and self.is_nearly_full()
@@ -384,7 +386,7 @@ cdef class GroupReceiver(SharedReceiver):
 
     cdef int pass_on(self) except -1:
         """Another node has the group: what waits here is its own."""
-        for entry in self.core.take_waiting():
+        for entry in take_waiting(self.core):
             self.note_taken(<Entry>entry)
             self.registry.pass_on(self, (<Entry>entry).message)
         if self.core.queue.pages:

@@ -4,9 +4,9 @@ Which policy and settings a group has: those of `name/filter` in the configurati
 with those of `name`, then with the broker's. Invariant: a group is here exactly as long as it is in the
 router. Cost: what is done with all groups (another configuration, other rights, sweeping) is O(groups).
 
-In a cluster one node has a group, its owner. There it is a GroupReceiver; where others have members of it, it is
-a GroupProxy. When the owner changes, one takes the other's place in the router: members leave the one and join
-the other, and the one that they left stays `aside` until what was begun with it is finished.
+In a cluster one node has a group, its owner. There it is a GroupReceiver; where others have members of it,
+it is a GroupProxy. When the owner changes, one takes the other's place in the router: members leave the one
+and join the other, and the one that they left stays `aside` until what was begun with it is finished.
 """
 
 from collections.abc import Callable, Iterator, Mapping
