@@ -37,7 +37,7 @@ from bench.measure import drive
 from braidmq.errors import BraidError
 from braidmq.load.case import Case
 from braidmq.wire import Publish
-from tests.support.raw import Client
+from tests.support.raw import RawClient
 
 SECRET = "a secret for a benchmark"
 BRIDGE = """\
@@ -119,13 +119,13 @@ def await_links(found: list[Contender], origins: int | None = None) -> None:
         client.sock.close()
 
 
-def connected(port: int, client_id: str, **wishes: Any) -> Client:
-    client = Client(port, timeout_s=20)
+def connected(port: int, client_id: str, **wishes: Any) -> RawClient:
+    client = RawClient(port, timeout_s=20)
     client.connect(client_id, **wishes)
     return client
 
 
-def payloads(client: Client) -> list[bytes]:
+def payloads(client: RawClient) -> list[bytes]:
     """What came until now."""
     return [packet.payload for packet in client.barrier() if isinstance(packet, Publish)]
 
