@@ -10,8 +10,6 @@ from braidmq.store.durable import DurableStore
 from braidmq.store.records import Record
 from braidmq.store.state import State
 
-WAIT_S = 20.0
-
 
 class Keeper:
     """An opened store in a directory, with the state that it found there."""
@@ -33,7 +31,7 @@ class Keeper:
 
     def run_reports(self, until: Callable[[], bool]) -> None:
         while not until():
-            self.reports.get(timeout=WAIT_S)()
+            self.reports.get()()
 
     def keep(self, records: list[Record]) -> None:
         """Commit a turn and wait until it is kept."""
