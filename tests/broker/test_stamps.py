@@ -23,7 +23,7 @@ def shared(
     me: int = 1, world: World | None = None, **limits: int
 ) -> tuple[RetainedMessages, ComparedRetained]:
     retained = (world or World(**limits)).broker.retained
-    return retained, retained.share(KEY, me)
+    return retained, retained.share(KEY, me, lambda hlc: None)
 
 
 def contents(retained: RetainedMessages) -> dict[bytes, bytes]:

@@ -84,7 +84,7 @@ class BrokersShelf(Shelf):
 
     def __init__(self) -> None:
         self.retained = BrokerWorld().broker.retained
-        self.compared = self.retained.share(b"a key", 1)
+        self.compared = self.retained.share(b"a key", 1, lambda hlc: None)
         self.digests = self.compared.digests  # type: ignore[method-assign]
         self.stamps = self.compared.stamps  # type: ignore[method-assign]
         self.message = self.compared.message  # type: ignore[method-assign,assignment]

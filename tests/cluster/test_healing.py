@@ -7,7 +7,6 @@ from braidmq.cluster.frames import FrameError, control
 from braidmq.cluster.retained import (
     AskTopics,
     Buckets,
-    CaughtUp,
     Differing,
     Drop,
     Healing,
@@ -39,14 +38,33 @@ def test_equal_nodes_exchange_two_messages() -> None:
     for number in range(50):
         world.publish(1, b"t/%d" % number, b"x")
     world.link(1, 2)
-    world.run(1)
-    world.nodes[1].part.handle(CaughtUp(2), world.now)
-    world.pass_time(0)
+    world.deliver(1, 2)
+    world.pass_time(0.2)
     assert len(world.pipes[1, 2].controls) == 1
     world.deliver(1, 2)
     assert len(world.pipes[2, 1].controls) == 1
     world.run(5)
     assert world.nodes[1].part.counts.repaired == world.nodes[2].part.counts.repaired == 0
+
+
+def test_what_is_on_its_way_is_waited_for_but_not_for_ever() -> None:
+    world = World(2, 1)
+    part = world.nodes[1].part = Healing(
+        1, world.nodes[1].shelf, world.nodes[1].clock, DAY_S, world.now, lambda peer: world.now < busy_until_s
+    )  # type: ignore[call-arg,arg-type]
+    busy_until_s = world.now + 3.5
+    world.link(1, 2)
+    for seconds in range(6):
+        assert part.counts.rounds == (seconds > 3)
+        world.pass_time(1)
+    world.cut(1, 2)
+    busy_until_s = world.now + 1000
+    world.link(1, 2)
+    for _ in range(29):
+        world.pass_time(1)
+    assert part.counts.rounds == 1
+    world.pass_time(1)
+    assert part.counts.rounds == 2
 
 
 def test_a_joiner_gets_100_000_messages_in_bounded_steps() -> None:
@@ -56,7 +74,6 @@ def test_a_joiner_gets_100_000_messages_in_bounded_steps() -> None:
     frames_bytes_max = 0
     world.link(1, 2)
     begun_s = world.now
-    world.carry_out(1, world.nodes[1].part.handle(CaughtUp(2), world.now))
     while sum(map(len, world.nodes[1].shelf.buckets)) < 100_000:
         world.pass_time(0.005)
         for pipe in world.pipes.values():

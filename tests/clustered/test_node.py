@@ -2,8 +2,9 @@
 
 import pytest
 
+from braidmq.cluster.events import Discovered
 from braidmq.wire import Publish, Suback, Subscribe, Subscription
-from tests.clustered.net import Net
+from tests.clustered.net import Member, Net
 
 
 @pytest.fixture
@@ -78,3 +79,33 @@ def test_who_comes_later_gets_what_is_retained(net):
     for _ in range(100):
         net.pass_time(0.02)
     assert len(late.world.broker.retained) == 50
+
+
+def test_a_node_that_was_alone_and_one_that_joins_end_with_the_same_retained_messages():
+    net = Net("")
+    for number, name in enumerate("ab", start=1):
+        member = Member(net, name, number)
+        client = member.world.connect("publisher")
+        client.send(Publish(f"only/{name}", b"x", retain=True))
+        client.send(Publish("both", name.encode(), retain=True))
+        client.send(Publish(f"gone/{name}", b"", retain=True))
+        net.members.append(member)
+    net["b"].node.tell(Discovered(("a",)))
+    for _ in range(20):
+        net.pass_time(0.25)
+    one, other = (member.world.broker.retained for member in net.members)
+    assert one.get(b"both").payload == other.get(b"both").payload
+    assert {topic for topic, _ in one.all()} == {topic for topic, _ in other.all()}
+    assert {topic for topic, _ in one.all()} == {b"only/a", b"only/b", b"both"}
+    assert len(one.tombstones) == len(other.tombstones) == 2
+
+
+def test_what_is_published_later_is_newer_whatever_the_clocks_say(net):
+    """A node whose clock is behind has seen the stamps of others."""
+    net["b"].node.cluster.clock.wall_offset_s -= 20
+    publishers = {name: net[name].world.connect("publisher") for name in "ab"}
+    for number, name in enumerate("ab" * 6):
+        net.pass_time(0.06)  # a beat tells the time, too, but not as often
+        publishers[name].send(Publish("r", b"%d" % number, retain=True))
+        net.settle()
+    assert {member.world.broker.retained.get(b"r").payload for member in net.members} == {b"%d" % number}

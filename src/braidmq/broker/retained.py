@@ -4,7 +4,7 @@ A node of a cluster shares them: they have stamps then (see `stamps`), and delet
 which the store keeps as an empty message.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from braidmq.broker.events import Retained
@@ -36,6 +36,7 @@ class RetainedMessages:
         self._ever_retained = 0
         self.tombstones = Tombstones(hub.limits.tombstones_max)
         self._stamps: Stamps | None = None  # None: they aren't shared
+        self._seen: Callable[[int], object] = lambda hlc: None
         self._swept_before_ms = 0
         self.beyond_limits = 0  # kept though there was no room, because another node has
         self.tombstones_dropped = 0  # because there were too many
@@ -43,12 +44,14 @@ class RetainedMessages:
     def __len__(self) -> int:
         return len(self._tree) + len(self._own)
 
-    def share(self, key: bytes, me: int) -> ComparedRetained:
+    def share(self, key: bytes, me: int, seen: Callable[[int], object]) -> ComparedRetained:
         """From now on node `me` of a cluster has the same as all others. What it had until now counts as old.
 
-        All nodes have the same `key`, which clients don't know.
+        All nodes have the same `key`, which clients don't know. `seen` is told the hybrid time of what others
+        retain, so that what is published here after that is newer.
         """
         stamps = self._stamps = Stamps(key)
+        self._seen = seen
         for _, message in self.all():
             if message.stamp is None:
                 message.stamp = BEFORE_CLUSTERS, me
@@ -74,6 +77,7 @@ class RetainedMessages:
 
     def keep_from_peer(self, message: Message) -> None:
         """The same for what another node retains. That one has seen to the limits."""
+        self._seen(stamp_of(message)[0])
         if self._is_newest(message):
             former = self._tree.get(message.topic)
             if message.payload and not self._has_room(message, former):

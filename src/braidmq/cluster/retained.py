@@ -21,7 +21,7 @@ meanwhile and of which nobody knows any more: those from before that time which 
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from struct import Struct
@@ -40,9 +40,11 @@ PUBLISH: Final = 0  # the kind of an entry
 BUCKETS_AT_A_TIME: Final = 4
 STEP_S: Final = 0.005
 TOPICS_MAX: Final = 2048  # in one message, which stays below 64 KiB
-AFTER_LINK_S: Final = 5.0  # if nobody says earlier that the streams have caught up
+AFTER_LINK_S: Final = 0.2
+AFTER_LINK_S_MAX: Final = 30.0  # if what waited for the peer takes long
 ROUND_S: Final = 600.0
 SWEEP_S: Final = 60.0
+AWAY_MAX: Final = 1024  # nodes of which it is known since when they are away
 _HASH_MAX: Final = (1 << 64) - 1
 
 _DIGESTS: Final = Struct(f"<{BUCKETS}Q")
@@ -75,13 +77,6 @@ class Retained(Protocol):
 
     def sweep(self, before_ms: int) -> None:
         """Forget that topics were deleted before this time of the hybrid clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class CaughtUp:
-    """The entries that waited for a peer when it was linked have been taken there."""
-
-    peer: int
 
 
 class Buckets(Control, frozen=True):
@@ -127,7 +122,6 @@ class Counts:
 
 
 class Healing(Part):
-    events = (CaughtUp,)
     controls = (Buckets, Differing, AskTopics, Topics, Want, Drop)
 
     def __init__(
@@ -137,16 +131,22 @@ class Healing(Part):
         clock: HybridClock,
         tombstone_s: float,
         now: float,
+        is_behind: Callable[[int], bool] = lambda peer: False,
         dead_since_ms: Mapping[int, int] | None = None,
     ) -> None:
-        """`dead_since_ms` has the wall clock's times of peers that were dead before this start."""
+        """`is_behind` says whether entries wait for a peer: what is on its way need not be compared.
+
+        `dead_since_ms` has the wall clock's times of peers that were dead before this start.
+        """
         self.counts = Counts()
         self._me = me
         self._retained = retained
         self._clock = clock
         self._tombstone_ms = int(tombstone_s * 1000)
         self._linked: list[int] = []
+        self._is_behind = is_behind
         self._due: dict[int, float] = {}  # peers to begin with, and when
+        self._due_at_the_latest: dict[int, float] = {}
         self._rounds: dict[int, deque[int]] = {}  # begun here: the buckets that have yet to be looked into
         self._away_since_ms = dict(dead_since_ms or {})
         self._were_away_ms: dict[int, int] = {}  # linked peers that were away for too long, and since when
@@ -167,6 +167,7 @@ class Healing(Part):
             self._were_away_ms[peer] = since_ms
         if self._me < peer:  # one of the two is enough
             self._due[peer] = now + AFTER_LINK_S
+            self._due_at_the_latest[peer] = now + AFTER_LINK_S_MAX
         self._plan()
         return ()
 
@@ -179,18 +180,10 @@ class Healing(Part):
         since_ms = self._were_away_ms.pop(peer, None)
         if since_ms is None or peer in self._compared:  # else it is as if it had not come back
             since_ms = self._clock.wall_ms(now)
-        self._away_since_ms[peer] = since_ms
+        self._away_since_ms[peer] = since_ms  # also of who is forgotten: it may come back with all it had
+        if len(self._away_since_ms) > AWAY_MAX:
+            del self._away_since_ms[next(iter(self._away_since_ms))]
         self._compared.discard(peer)
-        self._plan()
-        return ()
-
-    def forgotten(self, peer: int, now: float) -> Iterable[Effect]:
-        self._away_since_ms.pop(peer, None)
-        return ()
-
-    def handle(self, event: Any, now: float) -> Iterable[Effect]:
-        if event.peer in self._due:
-            self._due[event.peer] = now
         self._plan()
         return ()
 
@@ -206,14 +199,22 @@ class Healing(Part):
             if self._linked:  # another one each time
                 self._linked.append(self._linked.pop(0))
                 self._due.setdefault(self._linked[-1], now)
-        for peer in [peer for peer, at_s in self._due.items() if at_s <= now]:
-            del self._due[peer]
-            effects.append(self._begin(peer))
+        effects += [self._begin(peer) for peer in self._take_due(now)]
         if self._step_at_s <= now:
             self._step_at_s = now + STEP_S
             effects += [self._step(peer) for peer in list(self._rounds)]
         self._plan()
         return effects
+
+    def _take_due(self, now: float) -> list[int]:
+        due = [peer for peer, at_s in self._due.items() if at_s <= now]
+        for peer in [peer for peer in due if self._is_behind(peer)]:
+            if now < self._due_at_the_latest.get(peer, now):
+                self._due[peer] = now + AFTER_LINK_S
+                due.remove(peer)
+        for peer in due:
+            del self._due[peer]
+        return due
 
     def _plan(self) -> None:
         if not self._rounds:

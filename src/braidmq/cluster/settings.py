@@ -29,6 +29,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return _made_of(self.name, self.key, 16)
 
     @property
+    def tombstone_s(self) -> float:
+        """How long it is remembered that a retained message was deleted: longer than a node may be away."""
+        return max(24 * 3600.0, self.keep_for_dead_s)
+
+    @property
     def filter_seed(self) -> int:
         return int.from_bytes(_made_of(self.name, self.key, 8), "little")
 

@@ -5,7 +5,6 @@ The running broker and the simulator make their nodes here, so they are the same
 """
 
 from random import Random
-from typing import Final
 
 from braidmq.broker.broker import Broker
 from braidmq.cluster.announcing import Announcing
@@ -16,8 +15,6 @@ from braidmq.cluster.routing import make_routing
 from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.clustered.interest import Interest
 from braidmq.clustered.node import ClusterShell, Node
-
-TOMBSTONE_S_MIN: Final = 24 * 3600.0  # that something retained was deleted is known for so long
 
 
 class BrokerView:
@@ -69,8 +66,14 @@ def make_node(
 
 
 def _healing(broker: Broker, cluster: Cluster, now: float, remembered: tuple[Remembered, ...]) -> Healing:
-    settings, me = cluster.settings, cluster.identity.node
-    retained = broker.retained.share(settings.key, me)
-    tombstone_s = max(TOMBSTONE_S_MIN, settings.keep_for_dead_s)
-    dead_since_ms = {entry.node: entry.dead_since_ms for entry in remembered if entry.dead_since_ms}
-    return Healing(me, retained, cluster.clock, tombstone_s, now, dead_since_ms)
+    """What makes the retained messages of all nodes the same."""
+
+    def is_behind(peer: int) -> bool:
+        queue = broker.peers.get(peer)
+        return queue is not None and queue.queued_count > 0
+
+    settings, clock, me = cluster.settings, cluster.clock, cluster.identity.node
+    key = settings.filter_seed.to_bytes(8, "little")
+    retained = broker.retained.share(key, me, lambda hlc: clock.seen(hlc, broker.hub.now))
+    dead_since_ms = {member.node: member.dead_since_ms for member in remembered if member.dead_since_ms}
+    return Healing(me, retained, clock, settings.tombstone_s, now, is_behind, dead_since_ms)

@@ -43,7 +43,6 @@ from braidmq.cluster.events import (
     TimeCame,
     TurnEnded,
 )
-from braidmq.cluster.retained import CaughtUp
 from braidmq.cluster.settings import Remembered
 from braidmq.clustered.routes import Hops, Routes
 from braidmq.errors import ProtocolError
@@ -239,10 +238,7 @@ class Node:
 
     def _linked(self, effect: Linked) -> None:
         if effect.link in self._lanes:
-            peer = self.peer(effect.peer)
-            self._lanes[effect.link].open(peer, effect.position)
-            if not peer.queued_count:
-                self.tell(CaughtUp(effect.peer))
+            self._lanes[effect.link].open(self.peer(effect.peer), effect.position)
 
     def _unlinked(self, effect: Unlinked) -> None:
         """Its lane detaches by itself, when it is closed or lost."""
