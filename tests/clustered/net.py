@@ -118,7 +118,10 @@ class Net:
     def _step(self) -> None:
         dials, self.dials = self.dials, []
         for member, address in dials:
-            self._connect(member, self[address], address)
+            if any(other.name == address for other in self.members):
+                self._connect(member, self[address], address)
+            else:
+                member.node.not_reached(address, "nobody is there", member.world.now)
         deferred, self.deferred = self.deferred, []
         for action in deferred:
             action()
