@@ -36,7 +36,7 @@ from braidmq.net.identity import Memory, NodeId, start_as
 from braidmq.net.peers import PeerLinks, bind
 from braidmq.net.sockets import Poller
 from braidmq.net.stream import Turn, clock_s
-from braidmq.net.tls import link_contexts
+from braidmq.net.tls import LinkContexts
 
 log = structlog.get_logger("braidmq.cluster")
 
@@ -49,13 +49,16 @@ ID_SHOWN: Final = 4  # digits of a node's id that make its name its own
 
 
 async def open_cluster(
-    config: Config, turn: Turn, poller: Poller | None, stop: Callable[[], None]
+    config: Config, turn: Turn, poller: Poller | None, contexts: LinkContexts | None, stop: Callable[[], None]
 ) -> "Clustering":
-    """The cluster of a broker, whose other nodes may dial it from now on; `stop` ends the node."""
+    """The cluster of a broker, whose other nodes may dial it from now on.
+
+    `contexts` encrypt its links; `stop` ends the node.
+    """
     listening = await bind(config.cluster.place)
     places = [Place(*one.getsockname()[:2]) for one in listening]
     me = identity_of(config, start_as(config.store.directory), places)
-    clustering = Clustering(config, turn, poller, me, places, stop)
+    clustering = Clustering(config, turn, poller, contexts, me, places, stop)
     clustering.links.accept(listening)
     return clustering
 
@@ -68,6 +71,7 @@ class Clustering:
         config: Config,
         turn: Turn,
         poller: Poller | None,
+        contexts: LinkContexts | None,
         me: Identity,
         places: list[Place],
         stop: Callable[[], None],
@@ -85,7 +89,6 @@ class Clustering:
             turn.broker, me, settings_of(config), clock, SystemRandom(), self, clock_s(), remembered
         )
         self.operator = Operator(self.node, stop)
-        contexts = link_contexts(config.cluster)
         self.links = PeerLinks(turn, poller, self.node, contexts, config.limits.peers_max)
         self.addresses = [place.text for place in places]
         own = [*places, *(place for text in me.addresses if (place := parse_place(text)) is not None)]

@@ -35,7 +35,7 @@ from braidmq.net.memory import memory_use
 from braidmq.net.plugins import NamedObserver, observer_makers, store_maker
 from braidmq.net.sockets import Poller
 from braidmq.net.stream import RunningStopwatch, Turn, clock_s
-from braidmq.net.tls import renew, server_context
+from braidmq.net.tls import link_contexts, renew, server_context
 from braidmq.store import MemoryStore, Store, Surroundings
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def _serve(
     clustering: Clustering | None = None
     try:
         if config.cluster.is_on:
-            clustering = await open_cluster(config, turn, poller, stopping.set)
+            clustering = await open_cluster(config, turn, poller, effective.link_contexts, stopping.set)
         admin = start_admin(effective, broker, turn, reload, clustering)
         if clustering is not None:
             await clustering.join()
@@ -124,12 +124,17 @@ class Effective:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.contexts = [server_context(listener) for listener in config.listeners]
+        self.link_contexts = link_contexts(config.cluster)
+        if config.cluster.is_on:
+            config.cluster.shared_secret()  # a doubtful one is told before anything is touched
 
     def renew_certificates(self) -> None:
-        """Show from now on what the files of the listeners hold now."""
+        """Show from now on what the files of the listeners, and of links to other nodes, hold now."""
         for listener, context in zip(self.config.listeners, self.contexts, strict=True):
             if context is not None:
                 renew(context, listener)
+        for context in self.link_contexts or ():
+            renew(context, self.config.cluster)
 
 
 def _reload(effective: Effective, read_again: Callable[[], Config], turn: Turn) -> None:
@@ -144,6 +149,7 @@ def _reload(effective: Effective, read_again: Callable[[], Config], turn: Turn) 
     refuse_doubtful(fresh.groups)
     for listener in (*config.listeners, *fresh.listeners):
         server_context(listener)  # refuses files that are doubtful
+    link_contexts(config.cluster)
     effective.renew_certificates()
     turn.broker.turn(clock_s())
     replace_gate(turn.broker, gate)

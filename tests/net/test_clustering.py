@@ -16,6 +16,7 @@ from braidmq.errors import ConfigError
 from braidmq.net.identity import NodeId
 from braidmq.net.sockets import Poller
 from braidmq.net.stream import Turn
+from braidmq.net.tls import link_contexts
 from tests.broker.world import World
 from tests.net.certificates import Authority
 from tests.support.broker import free_port
@@ -35,7 +36,7 @@ async def opened(config: Config) -> AsyncIterator[Clustering]:
     """A node without listeners for clients; it has yet to join."""
     turn = Turn(World().broker, asyncio.get_running_loop())
     poller = Poller(turn, 0.0)
-    node = await open_cluster(config, turn, poller, lambda: None)
+    node = await open_cluster(config, turn, poller, link_contexts(config.cluster), lambda: None)
     try:
         yield node
     finally:

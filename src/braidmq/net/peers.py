@@ -22,6 +22,7 @@ from braidmq.net.keepalive import keep_alive
 from braidmq.net.listener import StreamProtocol
 from braidmq.net.sockets import Poller, SocketLink
 from braidmq.net.stream import LINGER_S, Link, TransportLink, Turn, clock_s
+from braidmq.net.tls import LinkContexts
 
 log = structlog.get_logger("braidmq.net")
 
@@ -89,7 +90,7 @@ class PeerLinks:
         turn: Turn,
         poller: Poller | None,
         joint: Joint,
-        contexts: tuple[ssl.SSLContext, ssl.SSLContext] | None,
+        contexts: LinkContexts | None,
         peers_max: int,
     ) -> None:
         self._turn = turn

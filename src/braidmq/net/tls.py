@@ -11,6 +11,8 @@ from braidmq.errors import ConfigError
 
 ALTERNATIVE_NAMES = ("DNS", "email", "URI")
 
+LinkContexts = tuple[ssl.SSLContext, ssl.SSLContext]  # of who accepts, and of who dials
+
 
 def server_context(listener: Listener) -> ssl.SSLContext | None:
     """The context that a listener's files make; None if it has none."""
@@ -22,7 +24,7 @@ def server_context(listener: Listener) -> ssl.SSLContext | None:
     return context
 
 
-def link_contexts(cluster: ClusterConfig) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:
+def link_contexts(cluster: ClusterConfig) -> LinkContexts | None:
     """The contexts of links between nodes, for who accepts and who dials; None if they are plain.
 
     Both show a certificate. Host names aren't compared: nodes go by many addresses, and the authority is the
@@ -39,10 +41,11 @@ def link_contexts(cluster: ClusterConfig) -> tuple[ssl.SSLContext, ssl.SSLContex
     return contexts[0], contexts[1]
 
 
-def renew(context: ssl.SSLContext, listener: Listener) -> None:
-    """Show the certificate that the listener's files hold now to whoever connects from now on."""
-    if listener.certificate is not None and listener.key is not None:
-        _load("[[listener]]", context, Path(listener.certificate), Path(listener.key))
+def renew(context: ssl.SSLContext, owner: Listener | ClusterConfig) -> None:
+    """Show the certificate that the owner's files hold now to whoever connects from now on."""
+    if owner.certificate is not None and owner.key is not None:
+        where = "[[listener]]" if isinstance(owner, Listener) else "[cluster]"
+        _load(where, context, Path(owner.certificate), Path(owner.key))
 
 
 def _context(where: str, side: Any, certificate: str, key: str) -> ssl.SSLContext:
