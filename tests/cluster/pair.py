@@ -9,12 +9,15 @@ from braidmq.cluster import effects as do
 from braidmq.cluster import events as ev
 from braidmq.cluster import frames
 from braidmq.cluster.clock import HybridClock
+from braidmq.cluster.controls import Draining, Forgot, Introduce
 from braidmq.cluster.core import Cluster
-from braidmq.cluster.handshake import HANDSHAKE, Goodbye, Handshake, Hello, Proof, Welcome
+from braidmq.cluster.frames import Controls
+from braidmq.cluster.handshake import Goodbye, Handshake, Hello, Proof, Welcome
 from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.wire.frames import FrameReader
 from tests.cluster.world import KEY, WALL_S, Broker
 
+CONTROLS: Controls[Any] = Controls((Hello, Proof, Welcome, Goodbye, Introduce, Draining, Forgot))
 SETTINGS = Settings(name="c", key=KEY)
 
 
@@ -41,7 +44,7 @@ class Core:
         for effect in self.effects:
             if isinstance(effect, do.Send) and effect.link == link:
                 reader.feed(effect.frame)
-        return [HANDSHAKE.read(body) for first, body in reader if first == frames.CONTROL]
+        return [CONTROLS.read(body) for first, body in reader if first == frames.CONTROL]
 
     def closed(self) -> list[int]:
         return [effect.link for effect in self.effects if isinstance(effect, do.Close)]

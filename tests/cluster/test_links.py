@@ -52,6 +52,14 @@ def test_a_newer_boot_ends_the_old_link_and_an_older_one_is_refused() -> None:
     assert newer.is_linked
 
 
+def test_an_older_boot_is_refused_also_when_the_newer_one_is_away() -> None:
+    core = Core()
+    Peer(core, 1, boot=5).join()
+    core.tell(ev.LinkLost(1, ""))
+    Peer(core, 2, boot=4).prove()
+    assert core.goodbye(2) == "duplicate"
+
+
 def test_a_copy_of_a_node_with_the_same_boot_is_refused() -> None:
     core = Core()
     real = Peer(core, 1, boot=4, life=1).join()

@@ -4,10 +4,12 @@
 """
 
 import sys
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
+from braidmq.cluster import events as ev
 from tests.cluster.world import Node, World
 
 SEEDS = 200
@@ -20,11 +22,26 @@ class Trouble:
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(seed)
+        self.ends_at_s = 0.0  # of the last standstill
         self.world = World(seed, delay_s=(0.001, rng.choice((0.005, 0.05, 0.2))))
         names = [f"n{index}" for index in range(rng.randint(2, 6))]
         self.world.seeds = tuple(f"{name}:7000" for name in names[: rng.randint(1, 2)])
         for name in names:
             self.world.add(name, keeps=rng.random() < 0.7, skew_s=rng.uniform(-25, 25))
+
+    @property
+    def faults(self) -> tuple[Callable[[], None], ...]:
+        starts = (self.start, self.start)
+        return (
+            self.cut,
+            self.kill,
+            *starts,
+            self.part,
+            self.one_way,
+            self.freeze,
+            self.leave,
+            self.world.heal,
+        )
 
     def run(self) -> None:
         world, rng = self.world, self.rng
@@ -32,11 +49,12 @@ class Trouble:
             world.clock.at(rng.uniform(0, 1.5), node.start)
         world.run(2.0)
         for _ in range(rng.randint(1, 12)):
-            rng.choice((self.cut, self.kill, self.start, self.start, self.part, self.one_way, world.heal))()
+            rng.choice(self.faults)()
             world.run(rng.uniform(0, FAULTS_S / 8))
         seeds = [world.nodes[address.split(":")[0]] for address in world.seeds]
         if not any(node.is_up for node in seeds):
             seeds[0].start()  # who knows nobody else can't find anybody without
+        world.run(max(0.0, self.ends_at_s - world.clock.now))
         world.heal()
 
     def cut(self) -> None:
@@ -48,6 +66,20 @@ class Trouble:
         up = [node for node in self.world.nodes.values() if node.is_up]
         if up:
             self.rng.choice(up).stop(is_sudden=self.rng.random() < 0.5)
+
+    def freeze(self) -> None:
+        up = [node for node in self.world.nodes.values() if node.is_up]
+        if up:
+            seconds = self.rng.uniform(0.1, 6.0)
+            self.rng.choice(up).freeze(seconds)
+            self.ends_at_s = max(self.ends_at_s, self.world.clock.now + seconds)
+
+    def leave(self) -> None:
+        up = [node for node in self.world.nodes.values() if node.is_up]
+        if len(up) > 1:
+            node = self.rng.choice(up)
+            node.tell(ev.Leave())
+            node.stop(is_sudden=False)
 
     def start(self) -> None:
         down = [node for node in self.world.nodes.values() if not node.is_up]

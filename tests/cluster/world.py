@@ -66,6 +66,7 @@ class Node:
         self.effects: list[object] = []
         self.is_up = False
         self.wakes_at_s = inf
+        self.backlog: list[object] | None = None  # what has happened while it stands still
         self.make_parts: Callable[[Cluster], list[Part]] = lambda cluster: []
 
     def start(self) -> None:
@@ -97,6 +98,9 @@ class Node:
     def tell(self, event: object) -> None:
         if not self.is_up:
             return
+        if self.backlog is not None:
+            self.backlog.append(event)
+            return
         for effect in self.cluster.handle(event, self.world.clock.now):
             self.effects.append(effect)
             self._carry_out(effect)
@@ -105,18 +109,31 @@ class Node:
             self.wakes_at_s = next_at_s
             self.world.clock.at(max(next_at_s, self.world.clock.now), self._wake, self.boot, next_at_s)
 
+    def freeze(self, seconds: float) -> None:
+        """The process is stopped for a while; what comes meanwhile is found afterwards."""
+        if self.backlog is None:
+            self.backlog = []
+            self.world.clock.at(self.world.clock.now + seconds, self._thaw, self.boot)
+
+    def _thaw(self, boot: int) -> None:
+        if boot == self.boot and self.backlog is not None:
+            events, self.backlog = self.backlog, None
+            for event in events:
+                self.tell(event)
+
     def _wake(self, boot: int, at_s: float) -> None:
         if boot == self.boot and at_s == self.wakes_at_s:
             self.wakes_at_s = inf
             self.tell(ev.TimeCame())
-            assert self.cluster.next_at_s > self.world.clock.now  # else a shell would spin
+            # else a shell would spin
+            assert self.cluster.next_at_s > self.world.clock.now or self.backlog is not None
 
     def _carry_out(self, effect: object) -> None:
         if isinstance(effect, do.Dial):
             self.world.dial(self, effect.address)
-        elif isinstance(effect, do.Send):
+        elif isinstance(effect, do.Send) and effect.link in self.ends:
             self.world.send(self.ends[effect.link], effect.frame)
-        elif isinstance(effect, do.Close):
+        elif isinstance(effect, do.Close) and effect.link in self.ends:
             self.world.close(self.ends.pop(effect.link))
         elif isinstance(effect, do.MembersChanged):
             self.remembered = effect.remembered
@@ -125,6 +142,7 @@ class Node:
 
     def stop(self, is_sudden: bool) -> None:
         self.is_up = False
+        self.backlog = None
         self.wakes_at_s = inf
         for end in list(self.ends.values()):
             end.is_open = False

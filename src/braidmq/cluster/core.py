@@ -50,6 +50,11 @@ from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.cluster.telling import Faults, Telling
 
 _SLOW_REDIAL_S: Final = 60.0  # where an operator has to do something first
+# What a handshake may take. It is as long as a silence that is borne, but a busy machine gets its chance, and
+# who only holds a connection open doesn't do it for long.
+_HANDSHAKE_S_MIN: Final = 3.0
+_HANDSHAKE_S_MAX: Final = 10.0
+
 _OWN: Final = (Goodbye, Introduce, Draining, Forgot)
 
 
@@ -77,6 +82,7 @@ class Cluster:
         self._greeting = Greeting(identity, settings, clock, rng, local, self.members, self._faults)
         self._written = self.members.written(clock)
         self._beat_s = settings.failure_s / 12
+        self._handshake_s = min(max(_HANDSHAKE_S_MIN, settings.failure_s), _HANDSHAKE_S_MAX)
         self._tick_at_s = now
         self._parts: list[Part] = []
         self._takers: dict[type, Part] = {}
@@ -361,7 +367,7 @@ class Cluster:
 
     def _tick(self, now: float) -> Iterator[Effect]:
         for link in list(self._links):
-            if not link.is_open and now - link.opened_s >= self.settings.failure_s:
+            if not link.is_open and now - link.opened_s >= self._handshake_s:
                 yield from self._end(link, "late", now)
         for member in self.members.silent(now):
             if member.link is not None and (link_ := self._links.get(member.link)) is not None:

@@ -69,11 +69,6 @@ class Dialling:
                 attempts.pending = None
                 attempts.at_s = now + max(rest_s, self._grown(attempts))
 
-    def rest(self, target: Target, until_s: float) -> None:
-        """Leave it alone for a while."""
-        if (attempts := self._attempts.get(target)) is not None:
-            attempts.at_s = max(attempts.at_s, until_s)
-
     @property
     def next_at_s(self) -> float:
         waiting = (one.at_s for one in self._attempts.values() if one.pending is None and one.addresses)
