@@ -24,6 +24,7 @@ import msgspec
 from braidmq.cluster import frames as wire
 from braidmq.cluster.effects import Effect, RoutesChanged, SendControl, SendFrame
 from braidmq.cluster.frames import Control, FrameError
+from braidmq.cluster.hops import Hop
 from braidmq.cluster.members import State
 from braidmq.cluster.parts import Part
 from braidmq.errors import ProtocolError
@@ -187,6 +188,15 @@ def route_of(*, is_plain: bool, groups: Iterable[int] = (), hops: int = 0) -> by
     return head + write_varint(len(numbers)) + b"".join(map(_NUMBER.pack, numbers))
 
 
+def with_groups(plain: tuple[Hop, ...], groups: dict[int, list[int]]) -> tuple[Hop, ...]:
+    """Where a message goes for plain subscribers and for groups: once to each peer."""
+    if not groups:
+        return plain
+    wanting = {hop.peer for hop in plain}
+    both = [Hop(peer, route_of(is_plain=peer in wanting, groups=numbers)) for peer, numbers in groups.items()]
+    return (*(hop for hop in plain if hop.peer not in groups), *both)
+
+
 class Ledger(Protocol):
     """Numbers announcements; see `announcing`."""
 
@@ -254,11 +264,10 @@ class Groups(Part):
         return sum(self._groups[number].owner == self._me for number in self._by_node[self._me])
 
     def hops(self, topic: bytes) -> dict[int, list[int]]:
-        """The peers that have groups of this topic, and the numbers of those; but for what is full."""
+        """The peers that have groups of this topic, and the numbers of those."""
         found: dict[int, list[int]] = {}
         for group in self._matching(topic):
-            if not group.holders[group.owner]:
-                found.setdefault(group.owner, []).append(group.number)
+            found.setdefault(group.owner, []).append(group.number)
         return found
 
     def is_full(self, topic: bytes) -> bool:

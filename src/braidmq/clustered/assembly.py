@@ -10,9 +10,11 @@ from braidmq.broker.broker import Broker
 from braidmq.cluster.announcing import Announcing
 from braidmq.cluster.clock import HybridClock
 from braidmq.cluster.core import Cluster
+from braidmq.cluster.groups import Groups, with_groups
 from braidmq.cluster.retained import Healing
 from braidmq.cluster.routing import make_routing
 from braidmq.cluster.settings import Identity, Remembered, Settings
+from braidmq.clustered.groups import GROUP_ENTRY, SharedGroups
 from braidmq.clustered.interest import Interest
 from braidmq.clustered.node import ClusterShell, Node
 
@@ -59,10 +61,27 @@ def make_node(
         wait_ms=settings.suback_wait_ms,
         remembered=cluster.members.remembered(),
     )
-    node = Node(broker, cluster, shell, announcing.hops)
+    groups = Groups(identity.node, settings.key, cluster.members, announcing.ledger)
+    node = Node(broker, cluster, shell, lambda topic: with_groups(announcing.hops(topic), groups.hops(topic)))
     Interest(node, announcing)
+    _share_groups(node, announcing, groups)
     cluster.add(_healing(broker, cluster, now, remembered))
     return node
+
+
+def _share_groups(node: Node, announcing: Announcing, part: Groups) -> None:
+    """Let a shared group have one owner in the whole cluster."""
+    cluster = node.cluster
+    cluster.add(part)
+    announcing.announcers.append(part)
+    me, boot = cluster.identity.node, cluster.identity.boot
+    groups = SharedGroups(
+        node.broker, part, node.tell, node.enter, cluster.members.remembered, me=me, boot=boot
+    )
+    node.carry_out(
+        groups.hands,
+        {GROUP_ENTRY: lambda peer, head, message, route: groups.entered(peer.node, head, message)},
+    )
 
 
 def _healing(broker: Broker, cluster: Cluster, now: float, remembered: tuple[Remembered, ...]) -> Healing:

@@ -6,7 +6,7 @@ core is never called while it is being obeyed.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -98,7 +98,7 @@ class Node:
             Met: lambda effect: self.peer(effect.peer),
             Died: lambda effect: self.peer(effect.peer).died(),
             Forgotten: self._forgotten,
-            Enter: self._enter,
+            Enter: self.enter,
             RoutesChanged: lambda effect: broker.router.forget_routes(),
         }
         for node in cluster.members.remembered():
@@ -112,12 +112,12 @@ class Node:
 
     def carry_out(
         self,
-        hands: dict[type, CarryOut],
-        entries: dict[int, TakeEntry] | None = None,
+        hands: Mapping[type, CarryOut],
+        entries: Mapping[int, TakeEntry] | None = None,
     ) -> None:
         """Let these carry out the effects of those types, and take the entries of those kinds."""
-        self._hands |= hands
-        self._entries |= entries or {}
+        self._hands.update(hands)
+        self._entries.update(entries or {})
 
     def start(self, now: float) -> None:
         """Begin to look for the others."""
@@ -247,7 +247,8 @@ class Node:
         self.routes.forget(effect.peer)
         self.broker.peers.forget(effect.peer)
 
-    def _enter(self, effect: Enter) -> None:
+    def enter(self, effect: Enter) -> None:
+        """Put an entry into the stream to a peer."""
         self.peer(effect.peer).enter(effect.kind, effect.head, effect.message, effect.route)
 
     # ---- flow ----------------------------------------------------------------------------------------
