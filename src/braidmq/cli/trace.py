@@ -124,6 +124,8 @@ DROPS: Final = {
     "group_gone": "the shared group has no members any more",
     "topic_too_long": "the topic is longer or deeper than the limits allow",
     "retained_full": "there is no room for another retained message",
+    "peer_away": "there is no link to a node that wants it, and QoS 0 does not wait",
+    "peer_gone": "it waited for a node that is dead",
 }
 PUBLISHER_KINDS: Final = frozenset({"published", "retained"})  # what somebody does, not what is done to it
 MESSAGE_KINDS: Final = frozenset({"published", "delivered", "queued", "dropped", "will_sent"})

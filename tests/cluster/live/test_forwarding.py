@@ -12,7 +12,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from braidmq.client import BlockingClient
 from tests.cli.program import braidmq
-from tests.cluster.live.nodes import LiveNode, cluster_of, until
+from tests.cluster.live.nodes import LiveNode, cluster_of, meet, until
 
 TIMEOUT_S = 30.0
 MESSAGES = 30
@@ -118,20 +118,27 @@ def test_routes_say_where_a_message_would_go(nodes: list[LiveNode]) -> None:
         assert shown.stdout.decode() == "0 sessions of this node\nsubscribers of east (live)\n"
 
 
-def test_what_waits_for_a_node_that_was_killed_reaches_its_clients_once(tmp_path: Path) -> None:
+def lasting(node: LiveNode) -> BlockingClient:
+    return BlockingClient(
+        f"127.0.0.1:{node.port}", client_id="lasting", clean_start=False, session_expiry_s=3600
+    )
+
+
+def test_what_was_acknowledged_survives_a_kill_of_both_nodes_and_arrives_once(tmp_path: Path) -> None:
     with cluster_of(tmp_path, "north", "east") as (north, east):
-        with BlockingClient(
-            f"127.0.0.1:{east.port}", client_id="lasting", clean_start=False, session_expiry_s=3600
-        ) as subscriber:
+        with lasting(east) as subscriber:
             subscriber.subscribe("kept/#", qos=2)
         east.kill()
         expected = [b"%d" % number for number in range(MESSAGES)]
         with client_of(north, "publisher") as publisher:
             publisher.publish_many([("kept/t", payload) for payload in expected], qos=2)
-        until(lambda: north.sees(east="dead"), "east is dead")
-        east.start()
-        until(east.is_up, "east is up")
-        with BlockingClient(
-            f"127.0.0.1:{east.port}", client_id="lasting", clean_start=False, session_expiry_s=3600
-        ) as subscriber:
-            assert payloads(subscriber, MESSAGES) == expected
+        north.kill()
+        for node in (north, east):
+            node.start()
+        for node in (north, east):
+            until(node.is_up, f"{node.name} is up")
+        meet([north, east])
+        with client_of(north, "publisher") as publisher:
+            publisher.publish("kept/t", b"the end", qos=2)
+        with lasting(east) as subscriber:
+            assert payloads(subscriber, MESSAGES + 1) == [*expected, b"the end"]
