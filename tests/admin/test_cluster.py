@@ -3,8 +3,10 @@
 from typing import Any
 
 import httpx
+import msgspec
 
 from braidmq.admin.app import make_app
+from braidmq.admin.cluster_metrics import cluster_metrics
 from braidmq.admin.desk import Desk
 from braidmq.admin.metrics import Metrics
 from braidmq.clustered.status import ClusterStatus, NodeStatus, RouteStatus, TopicRoutes
@@ -34,7 +36,14 @@ class FakeCluster:
             "east", "dead", queued_messages=7, queued_bytes=700, oldest_s=2.0, rtt_ms=1.5, forwarded_qos0=5
         )
         nodes = [node("north", "live", is_this_node=True), east]
-        return ClusterStatus(name="plant", routing="bloom", size=1, nodes=nodes, warnings=["look at east"])
+        return ClusterStatus(
+            name="plant",
+            routing="bloom",
+            size=1,
+            nodes=nodes,
+            warnings=["look at east"],
+            counters={"suback_late": 3},
+        )
 
     def routes(self, topic: bytes) -> TopicRoutes:
         east = RouteStatus(
@@ -131,6 +140,7 @@ async def test_metrics_tell_of_each_node() -> None:
         'braidmq_cluster_nodes{state="live"} 0.0',
         "braidmq_cluster_size 1.0",
         "braidmq_cluster_warnings 1.0",
+        "braidmq_cluster_suback_late_total 3.0",
         'braidmq_cluster_link_up{node="east"} 0.0',
         'braidmq_cluster_link_rtt_seconds{node="east"} 0.0015',
         'braidmq_cluster_peer_queue_messages{node="east"} 7.0',
@@ -140,3 +150,11 @@ async def test_metrics_tell_of_each_node() -> None:
         'braidmq_cluster_received_total{node="east",qos="kept"} 0.0',
     ):
         assert line in text
+
+
+def test_nodes_of_one_name_have_series_of_their_own() -> None:
+    twins = [node("east", "live", rtt_ms=1.0), msgspec.structs.replace(node("east", "live"), node="f" * 16)]
+    status = ClusterStatus(name="plant", routing="bloom", size=3, nodes=twins, warnings=[])
+    for family in cluster_metrics(status):
+        series = [tuple(sample.labels.items()) for sample in family.samples]
+        assert len(set(series)) == len(series)

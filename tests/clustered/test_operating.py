@@ -41,6 +41,7 @@ def test_the_cluster_is_shown_with_what_waits_for_each_node(net: Net) -> None:
     operator = operator_of(net["a"])
     assert {node.name: node.state for node in operator.status().nodes} == dict.fromkeys("abc", "live")
     assert operator.status().size == 3
+    assert operator_of(net["b"]).status().counters["announcements"] > 0
     routes = operator.routes(b"t/1")
     assert (routes.sessions_here, [node.name for node in routes.nodes]) == (0, ["b"])
     cut_off(net, "b")

@@ -23,8 +23,17 @@ NODE_METRICS: Final[tuple[tuple[str, str, Callable[[NodeStatus], float | None]],
      lambda node: node.oldest_s or 0.0),
 )  # fmt: skip
 
+# What the parts of a node count; those that aren't in use are left out.
+COUNTERS: Final = {
+    "suback_late": "SUBACKs that did not wait any longer until all nodes knew of the subscription",
+    "announcements": "Announcements of subscriptions to other nodes",
+    "announcement_bytes": "Bytes of announcements of subscriptions",
+    "retained_repaired": "Retained messages that were taken from another node after a comparison",
+}
+
+
 def cluster_metrics(status: ClusterStatus) -> Iterator[Metric]:
-    """How the other nodes are, and what waits for them."""
+    """How the other nodes are, what waits for them, and what went to and fro."""
     others = [node for node in status.nodes if not node.is_this_node]
     states = Counter(node.state for node in others)
     nodes = GaugeMetricFamily("braidmq_cluster_nodes", "Other nodes, by their state", labels=["state"])
@@ -34,24 +43,35 @@ def cluster_metrics(status: ClusterStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily("braidmq_cluster_size", "Nodes that work together now", status.size)
     warnings = len(status.warnings)
     yield GaugeMetricFamily("braidmq_cluster_warnings", "Warnings that GET /cluster tells", warnings)
+    for name, what in COUNTERS.items():
+        if name in status.counters:
+            yield CounterMetricFamily(f"braidmq_cluster_{name}", what, status.counters[name])
+    labelled = dict(_labelled(others))
     for name, what, value_of in NODE_METRICS:
         family = GaugeMetricFamily(f"braidmq_cluster_{name}", what, labels=["node"])
-        for node in others:
+        for label, node in labelled.items():
             value = value_of(node)
             if value is not None:
-                family.add_metric([node.name], value)
+                family.add_metric([label], value)
         yield family
-    yield from _traffic(others)
+    yield from _traffic(labelled)
 
 
-def _traffic(others: list[NodeStatus]) -> Iterator[Metric]:
+def _labelled(nodes: list[NodeStatus]) -> Iterator[tuple[str, NodeStatus]]:
+    """Each node under its name, with its id if another has that name: no two series may be the same."""
+    names = Counter(node.name for node in nodes)
+    for node in nodes:
+        yield node.name if names[node.name] == 1 else f"{node.name} {node.node}", node
+
+
+def _traffic(labelled: dict[str, NodeStatus]) -> Iterator[Metric]:
     """By quality of service; kept are QoS 1 and 2, and retained messages."""
     forwarded = CounterMetricFamily("braidmq_cluster_forwarded", "Messages sent to a node", labels=LABELS)
     received = CounterMetricFamily("braidmq_cluster_received", "Messages that a node has sent", labels=LABELS)
-    for node in others:
-        forwarded.add_metric([node.name, "0"], node.forwarded_qos0 or 0)
-        forwarded.add_metric([node.name, "kept"], node.forwarded_entries or 0)
-        received.add_metric([node.name, "0"], node.received_qos0 or 0)
-        received.add_metric([node.name, "kept"], node.received_entries or 0)
+    for label, node in labelled.items():
+        forwarded.add_metric([label, "0"], node.forwarded_qos0 or 0)
+        forwarded.add_metric([label, "kept"], node.forwarded_entries or 0)
+        received.add_metric([label, "0"], node.received_qos0 or 0)
+        received.add_metric([label, "kept"], node.received_entries or 0)
     yield forwarded
     yield received

@@ -65,7 +65,14 @@ def make_node(
     node = Node(broker, cluster, shell, lambda topic: with_groups(announcing.hops(topic), groups.hops(topic)))
     Interest(node, announcing)
     _share_groups(node, announcing, groups)
-    cluster.add(_healing(broker, cluster, now, remembered))
+    healing = _healing(broker, cluster, now, remembered)
+    cluster.add(healing)
+    node.counters |= {
+        "suback_late": lambda: announcing.late_total,
+        "announcements": lambda: announcing.counts.announced,
+        "announcement_bytes": lambda: announcing.counts.announced_bytes,
+        "retained_repaired": lambda: healing.counts.repaired,
+    }
     return node
 
 

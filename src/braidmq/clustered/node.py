@@ -85,6 +85,7 @@ class Node:
         self._looked_at_s = 0.0  # at the lanes, whether they have heard anything
         self._timer: Timer | None = None
         self._entries: dict[int, TakeEntry] = {}
+        self.counters: dict[str, Callable[[], int]] = {}  # what parts count, for the operator
         self._hands: dict[type, CarryOut] = {
             Send: self._send,
             Close: self._close,

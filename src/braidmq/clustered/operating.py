@@ -43,8 +43,10 @@ class Operator:
 
     def status(self) -> ClusterStatus:
         node = self._node
-        peers = {peer.node: peer for peer in node.broker.peers}
-        return status_of(node.cluster, peers, self._state, node.broker.clients_connected, node.broker.hub.now)
+        broker = node.broker
+        peers = {peer.node: peer for peer in broker.peers}
+        counters = {name: count() for name, count in node.counters.items()}
+        return status_of(node.cluster, peers, self._state, broker.clients_connected, broker.hub.now, counters)
 
     def routes(self, topic: bytes) -> TopicRoutes:
         node = self._node

@@ -71,13 +71,17 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """`size` is how many nodes work together now, the one that is asked included."""
+    """`size` is how many nodes work together now, the one that is asked included.
+
+    `counters` has what has happened since its start, as in the metrics.
+    """
 
     name: str
     routing: str
     size: int
     nodes: list[NodeStatus]
     warnings: list[str]
+    counters: dict[str, int] = {}
 
 
 class RouteStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,9 +103,14 @@ class TopicRoutes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_of(
-    cluster: Cluster, traffic: Mapping[int, PeerTraffic], state: str, connections: int, now: float
+    cluster: Cluster,
+    traffic: Mapping[int, PeerTraffic],
+    state: str,
+    connections: int,
+    now: float,
+    counters: dict[str, int] | None = None,
 ) -> ClusterStatus:
-    """The cluster as of now; `state` and `connections` are this node's own."""
+    """The cluster as of now; `state`, `connections` and `counters` are this node's own."""
     me = cluster.identity
     this = NodeStatus(
         node=f"{me.node:016x}",
@@ -122,6 +131,7 @@ def status_of(
         size=1 + len(cluster.members.linked()),
         nodes=[this, *sorted(others, key=lambda node: (node.name, node.node))],
         warnings=list(_warnings(me.name, cluster.members)),
+        counters=counters or {},
     )
 
 
