@@ -2,13 +2,14 @@
 
 import pytest
 
-from braidmq.sim.cluster import checkers
+from braidmq.sim.cluster import checkers, group_checkers
 from braidmq.sim.cluster.story import Story
 from braidmq.sim.cluster.trace import (
     Acknowledged,
     Broken,
     Connected,
     Disconnected,
+    Dropped,
     Event,
     Got,
     LinksChanged,
@@ -85,6 +86,12 @@ class TestLoss:
         again = [Subscribing(2.5, "sub", 1, "a/#", 0, "n2"), Subscribed(2.6, "sub", 1, "a/#", 0, "n2", 2.5)]
         assert not self.check(story(*again, published(1, 3.0), acknowledged(1, 3.1)))
 
+    def test_what_was_given_up_has_to_be_counted(self) -> None:
+        missing = [published(1, 3.0), acknowledged(1, 3.1), published(2, 3.2), acknowledged(2, 3.3)]
+        one, two = (Dropped(9.0, "n2", (("dropped_queue_full", count),)) for count in (1, 2))
+        assert len(self.check(story(*missing, one))) == 2
+        assert not self.check(story(*missing, two))
+
 
 class TestTwice:
     check = staticmethod(checkers.nothing_comes_twice)
@@ -140,3 +147,42 @@ class TestSuback:
     )
     def test_what_is_disturbed_is_let_pass(self, events: list[Event]) -> None:
         assert not self.check(story(published(1, 2.2, qos=0), *events))
+
+
+def joined(client: str, at_s: float, qos: int = 2) -> list[Event]:
+    return [
+        Connected(at_s, client, "n2", 1, lasts=True),
+        Subscribing(at_s, client, 1, "$share/g/a/#", qos, "n2"),
+        Subscribed(at_s + 0.1, client, 1, "$share/g/a/#", qos, "n2", at_s),
+    ]
+
+
+def member_got(client: str, number: int, at_s: float, qos: int = 2) -> Got:
+    return Got(at_s, client, 1, number, "a/1", qos, False, "n2")
+
+
+class TestGroups:
+    def test_qos_2_at_two_members_is_found(self) -> None:
+        events = [*joined("m1", 2.0), *joined("m2", 2.0), published(1, 3.0, qos=2), member_got("m1", 1, 3.1)]
+        assert not group_checkers.one_member_gets_it(story(*events))
+        assert group_checkers.one_member_gets_it(story(*events, member_got("m2", 1, 3.2)))
+
+    def test_qos_1_may_come_again_only_if_something_happened(self) -> None:
+        events = [
+            *joined("m1", 2.0, qos=1),
+            *joined("m2", 2.0, qos=1),
+            published(1, 3.0),
+            member_got("m1", 1, 3.1, qos=1),
+            member_got("m2", 1, 3.5, qos=1),
+        ]
+        assert group_checkers.one_member_gets_it(story(*events))
+        assert not group_checkers.one_member_gets_it(story(*events, Disconnected(3.3, "m1", "n2")))
+
+    def test_a_message_that_finds_no_member_is_found(self) -> None:
+        events = [*joined("m1", 2.0), published(1, 3.0), acknowledged(1, 3.1)]
+        assert group_checkers.every_message_finds_a_member(story(*events))
+        assert not group_checkers.every_message_finds_a_member(
+            story(*events, member_got("m1", 1, 4.0, qos=1))
+        )
+        lost = NodeCrashed(4.0, "n2", loses_disk=True)
+        assert not group_checkers.every_message_finds_a_member(story(*events, lost))

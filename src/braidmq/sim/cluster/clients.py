@@ -86,6 +86,7 @@ class Client:
         self._unanswered: dict[int, Outgoing] = {}  # by packet id, in the order of publishing
         self._inbound: set[int] = set()  # QoS 2 packet ids that we have, and PUBREL has not come
         self._asked: dict[int, tuple[float, dict[str, int]]] = {}  # SUBSCRIBEs without an answer
+        self._has: set[str] = set()  # filters that the session is known to have
         self._last_id = 0
         self._goes_on_at_s = 0.0  # acknowledgements leave in order
 
@@ -114,6 +115,7 @@ class Client:
 
     def subscribe(self, filter: str, qos: int) -> None:
         self.subscriptions[filter] = qos
+        self._has.discard(filter)
         if self.is_connected:
             self._subscribe({filter: qos})
 
@@ -228,12 +230,14 @@ class Client:
         self.is_connected = True
         if not packet.session_present:
             self.life += 1
+            self._has.clear()
             self._inbound.clear()
         self._trace.add(seen.Connected(self._now, self.name, self.node, self.life, self.manners.lasts))
         for packet_id, outgoing in list(self._unanswered.items()):
             self._repeat(packet_id, outgoing, is_present=packet.session_present)
-        if self.subscriptions and not packet.session_present:
-            self._subscribe(dict(self.subscriptions))
+        unknown = {filter: qos for filter, qos in self.subscriptions.items() if filter not in self._has}
+        if unknown:
+            self._subscribe(unknown)
 
     def _repeat(self, packet_id: int, outgoing: Outgoing, *, is_present: bool) -> None:
         packet = outgoing.packet
@@ -262,6 +266,7 @@ class Client:
         for (filter, qos), reason in zip(wishes.items(), packet.reasons, strict=True):
             if reason < FAULT and self.subscriptions.get(filter) == qos:
                 granted = seen.Subscribed(self._now, self.name, self.life, filter, reason, self.node, asked_s)
+                self._has.add(filter)
                 self._trace.add(granted)
 
     def _answered(self, packet: Puback | Pubrec | Pubcomp) -> None:

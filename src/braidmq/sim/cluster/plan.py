@@ -1,10 +1,11 @@
 """What happens in a story, drawn from its seed before it begins: who there is, what they do, what breaks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+from braidmq.limits import Limits
 from braidmq.sim.cluster.clients import Manners
 from braidmq.sim.cluster.machine import Habits
 from braidmq.sim.cluster.network import Delays
@@ -12,12 +13,13 @@ from braidmq.sim.cluster.world import World
 from braidmq.sim.runner import derive_seed
 
 FAULTS: Final = ("crash", "disk", "cut", "part", "oneway", "lost", "away", "skew", "slow")
-FEATURES: Final = ("clean", "retained")
+FEATURES: Final = ("clean", "retained", "groups", "tight")
 
 TOPICS: Final = ("a/1", "a/2", "b/1", "b/2/3")
 FILTERS: Final = ("a/1", "a/+", "#", "b/#", "+/1", "a/2", "b/2/3")
 MEET_S: Final = 2.0  # nodes have found each other by then
 WRONG_CLOCK_S: Final = 30.0
+UNDER_WAY_S: Final = 0.05  # what was published arrives within some of these
 
 Deed = Callable[[World], None]
 
@@ -32,7 +34,7 @@ class Task:
     features: tuple[str, ...] = FEATURES
     clients: int = 5
     messages: int = 60
-    troubles: int = 4
+    troubles: int = 6
     seconds: float = 12.0
 
     def repeat(self) -> str:
@@ -58,10 +60,13 @@ class Plan:
         self.client_names = [f"c{number}" for number in range(1, task.clients + 1)]
         self.delays = self._delays()
         self.habits = {name: self._habits() for name in self.nodes}
+        self.limits = self._limits()
         self.manners = {name: self._manners() for name in self.client_names}
+        self.members = self._members()  # of a shared group; they want nothing else
         self.homes = {name: self.rng.choice(self.nodes) for name in self.client_names}
         self.deeds: list[tuple[float, Deed]] = []
         self._number = 0
+        self._published_at_s: list[float] = []
         self._draw_clients()
         self._draw_messages()
         self._draw_troubles()
@@ -81,7 +86,7 @@ class Plan:
 
     def _habits(self) -> Habits:
         rng = self.rng
-        slowest_s = rng.choice((0.001, 0.01, 0.2)) if self._has("slow") else 0.001
+        slowest_s = rng.choice((0.002, 0.03, 0.3)) if self._has("slow") else 0.001
         wrong_s = rng.uniform(0, WRONG_CLOCK_S) if self._has("skew") else 0.0
         return Habits((0.0, slowest_s), rng.choice((0.0, 0.05)), wrong_s)
 
@@ -90,6 +95,23 @@ class Plan:
         lasts = "clean" not in self.task.features or rng.random() < 0.7
         patience = rng.choice(((0.0, 0.0), (0.0, 0.0), (0.0, 0.3))) if self._has("slow") else (0.0, 0.0)
         return Manners(lasts, rng.choice((1, 3, 20)), patience, moves="movers" in self.task.features)
+
+    def _limits(self) -> Limits:
+        """Now and then queues are so short that messages have to be given up."""
+        is_tight = "tight" in self.task.features and self.rng.random() < 0.2
+        return Limits(queue_messages_max=3) if is_tight else Limits()
+
+    def _members(self) -> dict[str, tuple[str, int]]:
+        """Clients and what they subscribe to: all members of a group with one QoS, and lasting or not."""
+        rng = self.rng
+        if "groups" not in self.task.features or rng.random() < 0.4:
+            return {}
+        wish = f"$share/g/{rng.choice(FILTERS)}", rng.randint(0, 2)
+        names = rng.sample(self.client_names, rng.randint(1, len(self.client_names) - 1))
+        lasts = self.manners[names[0]].lasts
+        for name in names:
+            self.manners[name] = replace(self.manners[name], lasts=lasts)
+        return dict.fromkeys(names, wish)
 
     # ---- what they do --------------------------------------------------------------------------------
 
@@ -101,8 +123,9 @@ class Plan:
         for name in self.client_names:
             come_s = MEET_S + rng.uniform(0.0, 1.0)
             self.deeds.append((come_s, _come(name)))
-            for _ in range(rng.randint(0, 2)):
-                filter, qos = rng.choice(FILTERS), rng.randint(0, 2)
+            wish = self.members.get(name)
+            for _ in range(1 if wish else rng.randint(0, 2)):
+                filter, qos = wish or (rng.choice(FILTERS), rng.randint(0, 2))
                 at_s = come_s if rng.random() < 0.5 else self._any_time()
                 self.deeds.append((at_s, _subscribe(name, filter, qos)))
                 if rng.random() < 0.2:
@@ -115,6 +138,7 @@ class Plan:
             at_s, name = self._any_time(), rng.choice(self.client_names)
             burst = min(left, rng.choice((1, 1, 2, 8)))
             for _ in range(burst):
+                self._published_at_s.append(at_s)
                 retain = "retained" in self.task.features and rng.random() < 0.15
                 is_empty = retain and rng.random() < 0.3
                 self.deeds.append(
@@ -137,7 +161,13 @@ class Plan:
             kind = self.rng.choice(kinds)
             if kind == "disk" and self.rng.random() < 0.7:  # it excuses so much that it has to be rare
                 kind = "crash" if "crash" in kinds else kind
-            getattr(self, f"_draw_{kind}")(self._any_time())
+            getattr(self, f"_draw_{kind}")(self._bad_time())
+
+    def _bad_time(self) -> float:
+        """While something is under way, more often than not."""
+        if self.rng.random() < 0.3:
+            return self._any_time()
+        return self.rng.choice(self._published_at_s) + self.rng.expovariate(1 / UNDER_WAY_S)
 
     def _draw_crash(self, at_s: float, *, loses_disk: bool = False) -> None:
         name = self.rng.choice(self.nodes)

@@ -12,6 +12,8 @@ from braidmq.topics import split_shared
 
 STEADY_S: Final = 1.0  # what both ends have had for so long has told all there was to tell
 
+GIVEN_UP: Final = frozenset({"dropped_queue_full"})
+
 Span = tuple[float, float]  # from when to when
 
 
@@ -104,6 +106,12 @@ class Story:
     @cached_property
     def links(self) -> "Links":
         return Links(self.trace)
+
+    @cached_property
+    def given_up(self) -> int:
+        """How many messages of QoS 1 and 2 nodes say that they have given up for want of room."""
+        counts = [pair for event in self.trace.all(seen.Dropped) for pair in event.counts]
+        return sum(count for name, count in counts if name in GIVEN_UP)
 
     @cached_property
     def faults(self) -> list[Span]:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from braidmq.limits import Limits
 from braidmq.sim.cluster import trace as seen
 from braidmq.sim.cluster.checkers import CHECKERS
 from braidmq.sim.cluster.ending import unsettled
+from braidmq.sim.cluster.group_checkers import GROUP_CHECKERS
 from braidmq.sim.cluster.plan import Plan, Task
 from braidmq.sim.cluster.story import Story
 from braidmq.sim.cluster.trace import Trace
@@ -39,7 +39,7 @@ def run(task: Task) -> Result:
 def tell(task: Task) -> tuple[Trace, list[str]]:
     """What happened, and what was wrong with it."""
     plan = Plan(task)
-    world = World(task.seed, Limits(), plan.delays)
+    world = World(task.seed, plan.limits, plan.delays)
     _begin(world, plan)
     for at_s, deed in plan.deeds:
         if at_s > plan.ends_s:
@@ -55,7 +55,7 @@ def tell(task: Task) -> tuple[Trace, list[str]]:
 
 def judge(trace: Trace) -> list[str]:
     story = Story(trace)
-    return [line for check in CHECKERS for line in check(story)]
+    return [line for check in (*CHECKERS, *GROUP_CHECKERS) for line in check(story)]
 
 
 def _begin(world: World, plan: Plan) -> None:
