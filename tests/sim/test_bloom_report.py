@@ -39,7 +39,8 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_writes_tables_figures_and_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["bloom", "--figure", "6", "--figure", "hierarchy", "--quick", "--seed", "3"]
     result = sim(
-        [*arguments, "--processes", "1", "--out", str(tmp_path / "new")], result_action="return_value")
+        [*arguments, "--processes", "1", "--out", str(tmp_path / "new")], result_action="return_value"
+    )
     assert result == 0
     written = {path.name for path in (tmp_path / "new").iterdir()}
     suffixes = ("csv", "parquet", "png", "svg")
@@ -57,8 +58,10 @@ def test_a_run_writes_tables_figures_and_a_record(tmp_path: Path, capsys: pytest
 @pytest.mark.usefixtures("small_world")
 def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        sim(["bloom", "--figure", "hierarchy", "--quick", "--processes", "1", "--out", str(tmp_path / name)],
-            result_action="return_value")
+        sim(
+            ["bloom", "--figure", "hierarchy", "--quick", "--processes", "1", "--out", str(tmp_path / name)],
+            result_action="return_value",
+        )
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 

@@ -100,7 +100,7 @@ def order_is_kept(story: Story) -> list[str]:
 
 
 def suback_is_a_promise(story: Story) -> list[str]:
-    """(6) While nothing is broken, what is published after a SUBACK comes, whatever its QoS."""
+    """(6) While nothing is broken, what is published after a SUBACK comes at QoS 0 as well."""
     wrong = []
     for wish in story.wishes:
         if wish.group is not None or story.given_up:
@@ -109,6 +109,7 @@ def suback_is_a_promise(story: Story) -> list[str]:
             is_due = wish.granted_s < letter.first_s and letter.first_s + ON_ITS_WAY_S < wish.over_s
             if (
                 is_due
+                and not min(letter.qos, wish.qos)
                 and matches(wish.filter, letter.topic)
                 and not story.has_got(wish, letter)
                 and _nothing_happened(story, wish, letter)
