@@ -78,8 +78,7 @@ def seen_with(nodes: int, seed: int) -> Seen:
     """What each client saw: of each publisher, topic and class in order."""
     world = World(seed, Limits(), Delays())
     names = [f"n{number}" for number in range(1, nodes + 1)]
-    for name in names:
-        world.add_node(name, Habits())
+    world.add_nodes(dict.fromkeys(names, Habits()))
     rng = Random(seed)
     for number, client in enumerate(CLIENTS):
         manners = Manners(lasts=rng.random() < 0.6, window=rng.choice((1, 20)))

@@ -49,11 +49,15 @@ def nothing_acknowledged_is_lost(story: Story) -> list[str]:
 
 
 def was_told(story: Story, wish: Wish, letter: Letter) -> bool:
-    """Whether the origin has heard of the subscription: it was linked at the time, or for a while since."""
+    """Whether the origin has heard of the subscription: when it was made, or in a while of a link since.
+
+    A SUBACK waits for a peer that does not answer, but not for long.
+    """
     origin = letter.acknowledged_by
     assert origin is not None
     since_s = max(wish.granted_s, story.disks_lost.get(origin, 0.0))
-    at_once = story.links.during(origin, wish.node, wish.asked_s, wish.granted_s)
+    is_quiet = origin == wish.node or story.is_quiet(wish.asked_s, wish.granted_s)
+    at_once = is_quiet and story.links.during(origin, wish.node, wish.asked_s, wish.granted_s)
     has_forgotten = since_s > wish.granted_s
     return (at_once and not has_forgotten) or story.links.steady(origin, wish.node, since_s, letter.first_s)
 
@@ -92,7 +96,8 @@ def order_is_kept(story: Story) -> list[str]:
             if event.retain or event.number in known or len(letter.origins) > 1:
                 continue
             known.add(event.number)
-            key = letter.publisher, letter.topic, letter.origins[0], letter.qos > 0, event.qos > 0
+            is_kept = letter.qos > 0 or letter.retain  # by each node before it goes on
+            key = letter.publisher, letter.topic, letter.origins[0], is_kept, event.qos > 0
             if event.number < last.get(key, -1):
                 wrong.append(f"{client} got message {event.number} behind {last[key]}")
             last[key] = max(event.number, last.get(key, -1))

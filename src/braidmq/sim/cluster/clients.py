@@ -4,7 +4,7 @@ A client comes back when its connection is lost, and repeats what has no answer:
 QoS 2 only on the session on which it was begun, for elsewhere nobody could know it again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -78,6 +78,7 @@ class Client:
         self.is_connected = False  # CONNACK has come
         self.is_wanted = False  # it should be connected
         self.subscriptions: dict[str, int] = {}  # filter -> QoS, as wished
+        self.on_granted: Callable[[str, str], None] = lambda name, filter: None
         self._nodes = nodes
         self._network = network
         self._rng = rng
@@ -268,6 +269,7 @@ class Client:
                 granted = seen.Subscribed(self._now, self.name, self.life, filter, reason, self.node, asked_s)
                 self._has.add(filter)
                 self._trace.add(granted)
+                self.on_granted(self.name, filter)
 
     def _answered(self, packet: Puback | Pubrec | Pubcomp) -> None:
         outgoing = self._unanswered.get(packet.packet_id)

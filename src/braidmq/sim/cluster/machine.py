@@ -14,6 +14,7 @@ from braidmq.broker.access import BuiltInGate
 from braidmq.broker.broker import Broker
 from braidmq.broker.restoring import living, restore
 from braidmq.limits import Limits
+from braidmq.sim.cluster.joining import Joined, Papers, Plans
 from braidmq.sim.cluster.network import End, Network
 from braidmq.sim.cluster.store import Disk, SimulatedStore
 
@@ -33,20 +34,29 @@ class Habits:
 class Machine:
     """A host with a disk, on which a node may run."""
 
-    def __init__(self, name: str, network: Network, rng: Random, habits: Habits, limits: Limits) -> None:
+    def __init__(
+        self, name: str, network: Network, rng: Random, habits: Habits, limits: Limits,
+        plans: Plans | None, links_changed: Callable[[str, tuple[str, ...]], None],
+    ) -> None:  # fmt: skip
+        """Without `plans` its node is alone."""
         self.name = name
         self.network = network
         self.rng = rng
         self.habits = habits
         self.limits = limits
+        self.links_changed = links_changed
         self.disk = Disk()
+        self.papers = Papers(rng.getrandbits(64))
         self.life: Life | None = None
+        self._plans = plans
 
-    def start(self) -> "Life":
+    def start(self) -> None:
         assert self.life is None
-        self.life = Life(self)
-        self.network.listen(self.name, f"{self.name}:mqtt", self.life.accept)
-        return self.life
+        life = self.life = Life(self)
+        if self._plans is not None:
+            life.joined = Joined(life, self.papers, self._plans)
+            self.network.listen(self.name, f"{self.name}:link", life.joined.accept)
+        self.network.listen(self.name, f"{self.name}:mqtt", life.accept)
 
     def crash(self, *, loses_disk: bool = False) -> None:
         """Nothing remains but what the store has written, and perhaps not even that."""
@@ -57,6 +67,7 @@ class Machine:
         life.crash()
         if loses_disk:
             self.disk.files.clear()
+            self.papers = Papers(self.rng.getrandbits(64))
 
 
 class Life:
@@ -66,6 +77,8 @@ class Life:
         self.machine = machine
         self.is_over = False
         self.links: list[Link] = []
+        self.joined: Joined | None = None
+        self._linked: tuple[str, ...] = ()
         self._clock = machine.network.clock
         self._began_s = machine.rng.uniform(100.0, 100_000.0) - self._clock.now
         self._wakes_at_s = 0.0
@@ -113,6 +126,9 @@ class Life:
             if any(link.can_flush() for link in self.links):
                 self.later(lambda: None)
         self._set_wake_up()
+        if self.joined is not None and self.joined.linked() != self._linked:
+            self._linked = self.joined.linked()
+            self.machine.links_changed(self.machine.name, self._linked)
 
     def _set_wake_up(self) -> None:
         due_s = self.broker.timers.next_at_s
@@ -129,13 +145,15 @@ class Life:
 
     def accept(self, end: End) -> None:
         """A client has connected."""
+        self.open_link(end, lambda link: self.broker.open(link, end.other.host, self.now))
 
-        def open_link() -> None:
+    def open_link(self, end: End, make_lane: Callable[["Link"], Any]) -> None:
+        def open_now() -> None:
             link = Link(self, end)
-            link.lane = self.broker.open(link, end.other.host, self.now)
             self.links.append(link)
+            link.lane = make_lane(link)
 
-        self.turn(open_link)
+        self.turn(open_now)
 
     def crash(self) -> None:
         self.is_over = True

@@ -22,8 +22,11 @@ PIECES_MAX: Final = 3  # in which what is sent at once arrives
 
 @dataclass(frozen=True, slots=True)
 class Delays:
+    """How long bytes take: each time drawn anew, and in order all the same."""
+
     least_s: float = 0.0002
-    most_s: float = 0.005
+    nodes_most_s: float = 0.005  # between nodes
+    clients_most_s: float = 0.005
 
 
 class Owner(Protocol):
@@ -80,7 +83,8 @@ class End:
             return
         network = self.network
         self.under_way_bytes += len(piece or b"")
-        self._arrives_at_s = max(self._arrives_at_s, network.clock.now + network.delay_s())
+        delay_s = network.delay_s(self.host, self.other.host)
+        self._arrives_at_s = max(self._arrives_at_s, network.clock.now + delay_s)
         self._under_way.append((self._arrives_at_s, piece))
         network.clock.at(self._arrives_at_s, self._arrive)
 
@@ -141,6 +145,7 @@ class Network:
         self._blocked: set[tuple[str, str]] = set()  # from, to
         self._listening: dict[str, Callable[[End], None]] = {}  # address -> who takes a new connection
         self._hosts: dict[str, str] = {}  # address -> host
+        self._nodes: set[str] = set()  # hosts that listen
         self._ends: list[End] = []  # the dialling ones, of connections that may live
 
     # ---- faults --------------------------------------------------------------------------------------
@@ -172,6 +177,7 @@ class Network:
 
     def listen(self, host: str, address: str, accept: Callable[[End], None]) -> None:
         self._hosts[address] = host
+        self._nodes.add(host)
         self._listening[address] = accept
 
     def stop_listening(self, host: str) -> None:
@@ -183,7 +189,8 @@ class Network:
         self, host: str, address: str, opened: Callable[[End], None], failed: Callable[[str], None]
     ) -> None:
         """Either `opened` or `failed` is called, later."""
-        self.clock.at(self.clock.now + self.delay_s(), self._reach, host, address, opened, failed)
+        delay_s = self.delay_s(host, self._hosts.get(address, ""))
+        self.clock.at(self.clock.now + delay_s, self._reach, host, address, opened, failed)
 
     def _reach(
         self, host: str, address: str, opened: Callable[[End], None], failed: Callable[[str], None]
@@ -194,7 +201,7 @@ class Network:
             return
         accept = self._listening.get(address)
         if accept is None:
-            self.clock.at(self.clock.now + self.delay_s(), failed, "refused")
+            self.clock.at(self.clock.now + self.delay_s(host, target), failed, "refused")
             return
         near, far = End(self, host), End(self, target)
         near.other, far.other = far, near
@@ -202,8 +209,11 @@ class Network:
         accept(far)
         opened(near)
 
-    def delay_s(self) -> float:
-        return self.rng.uniform(self.delays.least_s, self.delays.most_s)
+    def delay_s(self, one: str, other: str) -> float:
+        nodes = self._nodes
+        is_link = one in nodes and other in nodes
+        most_s = self.delays.nodes_most_s if is_link else self.delays.clients_most_s
+        return self.rng.uniform(self.delays.least_s, most_s)
 
     def pieces(self, data: bytes) -> Iterable[bytes]:
         """Now and then what is sent at once comes in pieces."""

@@ -11,12 +11,15 @@ from braidmq.sim.cluster.machine import Habits
 from braidmq.sim.cluster.network import Delays
 from braidmq.sim.cluster.world import World
 from braidmq.sim.runner import derive_seed
+from braidmq.topics import matches, split_shared
 
 FAULTS: Final = ("crash", "disk", "cut", "part", "oneway", "lost", "away", "skew", "slow")
 FEATURES: Final = ("clean", "retained", "groups", "tight")
 
 TOPICS: Final = ("a/1", "a/2", "b/1", "b/2/3")
 FILTERS: Final = ("a/1", "a/+", "#", "b/#", "+/1", "a/2", "b/2/3")
+# How often each comes; the loss of a disk excuses so much that it has to be rare.
+TROUBLES: Final = {"crash": 8, "disk": 1, "cut": 4, "part": 2, "oneway": 2, "lost": 4, "away": 3}
 MEET_S: Final = 2.0  # nodes have found each other by then
 WRONG_CLOCK_S: Final = 30.0
 UNDER_WAY_S: Final = 0.05  # what was published arrives within some of these
@@ -34,7 +37,7 @@ class Task:
     features: tuple[str, ...] = FEATURES
     clients: int = 5
     messages: int = 60
-    troubles: int = 6
+    troubles: int = 8
     seconds: float = 12.0
 
     def repeat(self) -> str:
@@ -82,7 +85,8 @@ class Plan:
     # ---- who there is --------------------------------------------------------------------------------
 
     def _delays(self) -> Delays:
-        return Delays(0.0002, self.rng.choice((0.001, 0.01, 0.04)))
+        rng = self.rng
+        return Delays(0.0002, rng.choice((0.001, 0.01, 0.06)), rng.choice((0.001, 0.03)))
 
     def _habits(self) -> Habits:
         rng = self.rng
@@ -124,8 +128,8 @@ class Plan:
             come_s = MEET_S + rng.uniform(0.0, 1.0)
             self.deeds.append((come_s, _come(name)))
             wish = self.members.get(name)
-            for _ in range(1 if wish else rng.randint(0, 2)):
-                filter, qos = wish or (rng.choice(FILTERS), rng.randint(0, 2))
+            for _ in range(1 if wish else rng.randint(0, 3)):
+                filter, qos = wish or (rng.choice(FILTERS), rng.choice((0, 1, 2, 2)))
                 at_s = come_s if rng.random() < 0.5 else self._any_time()
                 self.deeds.append((at_s, _subscribe(name, filter, qos)))
                 if rng.random() < 0.2:
@@ -154,13 +158,9 @@ class Plan:
     # ---- what breaks ---------------------------------------------------------------------------------
 
     def _draw_troubles(self) -> None:
-        kinds = [
-            kind for kind in ("crash", "disk", "cut", "part", "oneway", "lost", "away") if self._has(kind)
-        ]
-        for _ in range(self.rng.randint(0, self.task.troubles) if kinds else 0):
-            kind = self.rng.choice(kinds)
-            if kind == "disk" and self.rng.random() < 0.7:  # it excuses so much that it has to be rare
-                kind = "crash" if "crash" in kinds else kind
+        weights = {kind: weight for kind, weight in TROUBLES.items() if self._has(kind)}
+        count = self.rng.randint(0, self.task.troubles) if weights else 0
+        for kind in self.rng.choices(list(weights), list(weights.values()), k=count) if count else ():
             getattr(self, f"_draw_{kind}")(self._bad_time())
 
     def _bad_time(self) -> float:
@@ -234,3 +234,23 @@ class _Publishing:
         if client.can_publish(self.qos):
             number = self.plan.next_number()
             client.publish(number, self.topic, self.qos, retain=self.retain, is_empty=self.is_empty)
+
+
+class Echo:
+    """Publishes elsewhere as soon as a client has its SUBACK: what is promised holds from there on."""
+
+    def __init__(self, plan: Plan, world: World) -> None:
+        self._plan = plan
+        self._world = world
+        self._rng = Random(derive_seed(plan.task.seed, "echo"))
+
+    def __call__(self, subscriber: str, filter: str) -> None:
+        rng, qos = self._rng, self._rng.randint(0, 2)
+        topics = [topic for topic in TOPICS if matches(split_shared(filter)[1], topic)]
+        others = [
+            client
+            for name, client in self._world.clients.items()
+            if name != subscriber and client.can_publish(qos)
+        ]
+        if others and rng.random() < 0.7:
+            rng.choice(others).publish(self._plan.next_number(), rng.choice(topics), qos)

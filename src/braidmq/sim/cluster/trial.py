@@ -8,7 +8,7 @@ from braidmq.sim.cluster import trace as seen
 from braidmq.sim.cluster.checkers import CHECKERS
 from braidmq.sim.cluster.ending import unsettled
 from braidmq.sim.cluster.group_checkers import GROUP_CHECKERS
-from braidmq.sim.cluster.plan import Plan, Task
+from braidmq.sim.cluster.plan import Echo, Plan, Task
 from braidmq.sim.cluster.story import Story
 from braidmq.sim.cluster.trace import Trace
 from braidmq.sim.cluster.world import World
@@ -59,10 +59,11 @@ def judge(trace: Trace) -> list[str]:
 
 
 def _begin(world: World, plan: Plan) -> None:
-    for name in plan.nodes:
-        world.add_node(name, plan.habits[name])
+    world.add_nodes(plan.habits)
+    echo = Echo(plan, world)
     for name in plan.client_names:
-        world.add_client(name, plan.homes[name], plan.manners[name])
+        client = world.add_client(name, plan.homes[name], plan.manners[name])
+        client.on_granted = echo
     for name in plan.nodes:
         world.clock.at(plan.rng.uniform(0.0, START_S), _starting(world, name))
 

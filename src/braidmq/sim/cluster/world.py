@@ -6,6 +6,7 @@ from typing import Final
 from braidmq.limits import Limits
 from braidmq.sim.cluster import trace as seen
 from braidmq.sim.cluster.clients import Client, Manners
+from braidmq.sim.cluster.joining import Plans
 from braidmq.sim.cluster.machine import Habits, Machine
 from braidmq.sim.cluster.network import Delays, End, Network
 from braidmq.sim.runner import derive_seed
@@ -36,9 +37,17 @@ class World:
 
     # ---- nodes ---------------------------------------------------------------------------------------
 
-    def add_node(self, name: str, habits: Habits) -> None:
-        rng = self._rng(self._seed, name)
-        self.machines[name] = Machine(name, self.network, rng, habits, self._limits)
+    def add_nodes(self, habits: dict[str, Habits]) -> None:
+        """One is alone, several are a cluster."""
+        plans = Plans(tuple(f"{name}:link" for name in habits)) if len(habits) > 1 else None
+        for name, of_node in habits.items():
+            rng = self._rng(self._seed, name)
+            self.machines[name] = Machine(
+                name, self.network, rng, of_node, self._limits, plans, self._links_changed
+            )
+
+    def _links_changed(self, node: str, linked: tuple[str, ...]) -> None:
+        self.trace.add(seen.LinksChanged(self.clock.now, node, linked))
 
     def running(self) -> list[Machine]:
         return [machine for machine in self.machines.values() if machine.life is not None]
@@ -55,6 +64,7 @@ class World:
             self._count_drops(machine)
             ends = self.network.of(name)
             machine.crash(loses_disk=loses_disk)
+            self._links_changed(name, ())
             self.trace.add(seen.NodeCrashed(self.clock.now, name, loses_disk))
             for end in ends:
                 self._await_end(end)
