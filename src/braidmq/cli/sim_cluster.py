@@ -19,7 +19,7 @@ def cluster(
     first: int = 0,
     nodes: Positive = 3,
     faults: str = ",".join(FAULTS),
-    features: str = ",".join(FEATURES),
+    features: str | None = None,
     processes: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None,
     trace: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -38,13 +38,14 @@ def cluster(
         link), part (nodes from each other), oneway (one way of a link), lost (a client's connection), away
         (clients), skew (wrong clocks), slow (stores and clients).
     features
-        What else there is, or `none`: clean (sessions that don't last), retained (messages).
+        What else there is, or `none`: clean (sessions that don't last), tight (queues that are too short),
+        retained (messages), groups (shared). All that the nodes can do by default.
     processes
         Worker processes; as many as there are cores by default.
     trace
         Print the first story, event by event.
     """
-    chosen = _chosen(faults, FAULTS), _chosen(features, FEATURES)
+    chosen = _chosen(faults, FAULTS), None if features is None else _chosen(features, FEATURES)
     tasks = [Task(seed, nodes, *chosen) for seed in range(first, first + seeds)]
     console = Console()
     if trace:

@@ -93,7 +93,9 @@ def seen_with(nodes: int, seed: int) -> Seen:
 
 
 def summary(world: World) -> Seen:
-    publishers = {event.number: event.client for event in world.trace.all(Published)}
+    publishers = {
+        event.number: (event.client, event.qos > 0 or event.retain) for event in world.trace.all(Published)
+    }
     found: Seen = defaultdict(list)
     for event in world.trace.events:
         if isinstance(event, Got):
@@ -106,7 +108,7 @@ def summary(world: World) -> Seen:
     return found
 
 
-@pytest.mark.parametrize("nodes", [1])
+@pytest.mark.parametrize("nodes", [3])
 def test_several_nodes_look_like_one(nodes: int) -> None:
     for seed in range(20):
         one, several = seen_with(1, seed), seen_with(nodes, seed)

@@ -14,13 +14,13 @@ from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
 from braidmq.store.records import PEER_POSITION, Record
 
-SEEDS_MAX = 150
+SEEDS_MAX = 100
 
 
-def wrong_of_first(seeds: range, nodes: int = 3) -> str:
+def wrong_of_first(nodes: int = 3, faults: tuple[str, ...] = ("crash", "slow")) -> str:
     """What is wrong in the first story that goes wrong."""
-    for seed in seeds:
-        result = run(Task(seed, nodes))
+    for seed in range(SEEDS_MAX):
+        result = run(Task(seed, nodes, faults, messages=150, troubles=25))
         if result.wrong:
             return result.wrong[0]
     return "nothing was found"
@@ -71,19 +71,19 @@ class BackwardsStore(SplittingStore):
 
 
 @pytest.mark.parametrize(
-    ("store", "seeds", "nodes", "harm"),
+    ("store", "nodes", "harm"),
     [
-        (HastyStore, range(72, 86), 1, "never got"),
-        (HastyStore, range(SEEDS_MAX), 3, "never got"),
-        (SplittingStore, range(SEEDS_MAX), 3, "2 times"),
-        (BackwardsStore, range(SEEDS_MAX), 3, "never got"),
+        (HastyStore, 1, "got message"),
+        (HastyStore, 3, "got message"),
+        (SplittingStore, 3, "times"),
+        (BackwardsStore, 3, "never got"),
     ],
 )
 def test_a_store_that_breaks_its_word_is_found(
-    store: Callable[..., SimulatedStore], seeds: range, nodes: int, harm: str, monkeypatch: pytest.MonkeyPatch
+    store: Callable[..., SimulatedStore], nodes: int, harm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "SimulatedStore", store)
-    assert harm in wrong_of_first(seeds, nodes)
+    assert harm in wrong_of_first(nodes)
 
 
 def test_a_suback_that_waits_for_nobody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,4 +91,4 @@ def test_a_suback_that_waits_for_nobody_is_found(monkeypatch: pytest.MonkeyPatch
         return [Seen(token, is_late=False)]
 
     monkeypatch.setattr(Announcing, "_await_seen", at_once)
-    assert "never got" in wrong_of_first(range(SEEDS_MAX))
+    assert "never got" in wrong_of_first(faults=("away",))

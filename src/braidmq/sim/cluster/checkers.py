@@ -18,7 +18,7 @@ def _obligations(story: Story) -> Iterator[tuple[Wish, Letter]]:
     """Acknowledged messages that a plain subscription must have got by the end."""
     acknowledged = [letter for letter in story.letters.values() if letter.acknowledged_by is not None]
     for wish in story.wishes:
-        if wish.group is not None or wish.over_s < inf or story.last_lives.get(wish.client) != wish.life:
+        if wish.group is not None or not story.is_lasting(wish):
             continue
         for letter in acknowledged:
             if (
@@ -89,16 +89,18 @@ def order_is_kept(story: Story) -> list[str]:
     for (client, _), events in story.got.items():
         if client in members:
             continue
-        last: dict[tuple[str, str, str, bool, bool], int] = {}
+        last: dict[object, int] = {}
         known: set[int] = set()
         for event in events:
             letter = story.letters[event.number]
             if event.retain or event.number in known or len(letter.origins) > 1:
                 continue
             known.add(event.number)
-            is_kept = letter.qos > 0 or letter.retain  # by each node before it goes on
-            key = letter.publisher, letter.topic, letter.origins[0], is_kept, event.qos > 0
-            if event.number < last.get(key, -1):
+            # To other nodes what is to be retained goes with QoS 1 and 2, however it is published.
+            kind = letter.qos > 0, letter.retain and not letter.qos, event.qos > 0
+            key = letter.publisher, letter.topic, letter.origins[0], kind
+            was_repeated = letter.first_s < letter.last_s  # and the repetition may be what came
+            if event.number < last.get(key, -1) and not was_repeated:
                 wrong.append(f"{client} got message {event.number} behind {last[key]}")
             last[key] = max(event.number, last.get(key, -1))
     return wrong

@@ -5,7 +5,6 @@ Members of a group have one QoS, no other subscriptions, and all last or none: w
 
 from collections import defaultdict
 from collections.abc import Callable
-from math import inf
 from typing import Final
 
 from braidmq.sim.cluster.checkers import was_told
@@ -82,10 +81,7 @@ def _is_owed(story: Story, wishes: list[Wish], letter: Letter) -> bool:
     if any(at_s >= letter.first_s for at_s in story.disks_lost.values()):
         return False  # the group may have been there
     return matches(wishes[0].filter, letter.topic) and any(
-        wish.granted_s < letter.first_s
-        and wish.over_s == inf
-        and story.last_lives.get(wish.client) == wish.life
-        and was_told(story, wish, letter)
+        wish.granted_s < letter.first_s and story.is_lasting(wish) and was_told(story, wish, letter)
         for wish in wishes
     )
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from braidmq.broker.peers import Peer
 from braidmq.cluster.clock import HybridClock
-from braidmq.cluster.core import Cluster
 from braidmq.cluster.events import Discovered
 from braidmq.cluster.settings import Identity, Remembered, Settings, key_of
-from braidmq.clustered.node import Node
+from braidmq.clustered.assembly import make_node
 from braidmq.sim.cluster.network import End
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class Joined:
             client_address=f"{machine.name}:mqtt",
             keeps=True,
         )
-        self.cluster = Cluster(
+        self.node = make_node(
+            life.broker,
             identity,
             plans.settings,
             HybridClock(life.wall_offset_s),
@@ -61,7 +62,6 @@ class Joined:
             life.now,
             papers.members,
         )
-        self.node = Node(life.broker, self.cluster, self)
         life.turn(lambda: self._start(plans.seeds))
 
     def _start(self, seeds: tuple[str, ...]) -> None:
@@ -70,25 +70,18 @@ class Joined:
 
     def linked(self) -> tuple[str, ...]:
         """Names of the nodes with which this one takes itself to be linked."""
-        members = self.cluster.members
+        members = self.node.cluster.members
         return tuple(sorted(member.name for member in members if member.is_linked))
 
     def ways(self, topic: str) -> set[str]:
         """Names of the nodes to which this one sends what is published here on a topic."""
         found = set()
         for target in self.node.routes.hops(topic.encode()):
-            member = self.cluster.members.info(target.receiver.node)
+            peer = target.receiver
+            assert isinstance(peer, Peer)
+            member = self.node.cluster.members.info(peer.node)
             found.add(member.name if member is not None else "")
         return found
-
-    # ---- what the core asks of the broker ------------------------------------------------------------
-
-    def kept_position(self, peer: int) -> int:
-        known = self._life.broker.peers.get(peer)
-        return known.kept if known is not None else 0
-
-    def connections(self) -> int:
-        return len(self._life.broker.connections)
 
     # ---- what the joint asks of its shell ------------------------------------------------------------
 

@@ -14,7 +14,8 @@ from braidmq.sim.runner import derive_seed
 from braidmq.topics import matches, split_shared
 
 FAULTS: Final = ("crash", "disk", "cut", "part", "oneway", "lost", "away", "skew", "slow")
-FEATURES: Final = ("clean", "retained", "groups", "tight")
+FEATURES: Final = ("clean", "tight", "retained", "groups")
+CLUSTER_FEATURES: Final = ("clean", "tight")  # that several nodes have, too
 
 TOPICS: Final = ("a/1", "a/2", "b/1", "b/2/3")
 FILTERS: Final = ("a/1", "a/+", "#", "b/#", "+/1", "a/2", "b/2/3")
@@ -34,7 +35,7 @@ class Task:
     seed: int
     nodes: int = 3
     faults: tuple[str, ...] = FAULTS
-    features: tuple[str, ...] = FEATURES
+    features: tuple[str, ...] | None = None  # None: all that such nodes have
     clients: int = 5
     messages: int = 60
     troubles: int = 8
@@ -45,8 +46,12 @@ class Task:
         return (
             f"braidmq sim cluster --seeds 1 --first {self.seed} --nodes {self.nodes}"
             + _chosen("--faults", self.faults, FAULTS)
-            + _chosen("--features", self.features, FEATURES)
+            + ("" if self.features is None else _chosen("--features", self.features, ()))
         )
+
+    def has(self, feature: str) -> bool:
+        known = FEATURES if self.nodes == 1 else CLUSTER_FEATURES
+        return feature in (known if self.features is None else self.features)
 
 
 def _chosen(flag: str, chosen: tuple[str, ...], everything: tuple[str, ...]) -> str:
@@ -90,25 +95,25 @@ class Plan:
 
     def _habits(self) -> Habits:
         rng = self.rng
-        slowest_s = rng.choice((0.002, 0.03, 0.3)) if self._has("slow") else 0.001
+        slowest_s = rng.choice((0.002, 0.05, 0.3)) if self._has("slow") else 0.001
         wrong_s = rng.uniform(0, WRONG_CLOCK_S) if self._has("skew") else 0.0
         return Habits((0.0, slowest_s), rng.choice((0.0, 0.05)), wrong_s)
 
     def _manners(self) -> Manners:
         rng = self.rng
-        lasts = "clean" not in self.task.features or rng.random() < 0.7
+        lasts = not self.task.has("clean") or rng.random() < 0.7
         patience = rng.choice(((0.0, 0.0), (0.0, 0.0), (0.0, 0.3))) if self._has("slow") else (0.0, 0.0)
-        return Manners(lasts, rng.choice((1, 3, 20)), patience, moves="movers" in self.task.features)
+        return Manners(lasts, rng.choice((1, 3, 20)), patience, moves=self.task.has("movers"))
 
     def _limits(self) -> Limits:
         """Now and then queues are so short that messages have to be given up."""
-        is_tight = "tight" in self.task.features and self.rng.random() < 0.2
+        is_tight = self.task.has("tight") and self.rng.random() < 0.2
         return Limits(queue_messages_max=3) if is_tight else Limits()
 
     def _members(self) -> dict[str, tuple[str, int]]:
         """Clients and what they subscribe to: all members of a group with one QoS, and lasting or not."""
         rng = self.rng
-        if "groups" not in self.task.features or rng.random() < 0.4:
+        if not self.task.has("groups") or rng.random() < 0.4:
             return {}
         wish = f"$share/g/{rng.choice(FILTERS)}", rng.randint(0, 2)
         names = rng.sample(self.client_names, rng.randint(1, len(self.client_names) - 1))
@@ -143,7 +148,7 @@ class Plan:
             burst = min(left, rng.choice((1, 1, 2, 8)))
             for _ in range(burst):
                 self._published_at_s.append(at_s)
-                retain = "retained" in self.task.features and rng.random() < 0.15
+                retain = self.task.has("retained") and rng.random() < 0.15
                 is_empty = retain and rng.random() < 0.3
                 self.deeds.append(
                     (at_s, _Publishing(self, name, rng.choice(TOPICS), rng.randint(0, 2), retain, is_empty))
@@ -171,7 +176,7 @@ class Plan:
 
     def _draw_crash(self, at_s: float, *, loses_disk: bool = False) -> None:
         name = self.rng.choice(self.nodes)
-        down_s = self.rng.choice((0.1, 1.0, 5.0))
+        down_s = self.rng.choice((0.1, 0.1, 1.0, 5.0))
         self.deeds.append((at_s, lambda world: world.crash(name, loses_disk=loses_disk)))
         self.deeds.append((at_s + down_s, lambda world: world.start(name)))
 

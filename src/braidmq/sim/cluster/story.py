@@ -103,6 +103,14 @@ class Story:
         """When each node lost its disk for the last time."""
         return {event.node: event.at_s for event in self.trace.all(seen.NodeCrashed) if event.loses_disk}
 
+    def is_lasting(self, wish: Wish) -> bool:
+        """Whether the subscription is there to the end, and all the time.
+
+        After the loss of a disk a client that has missed a CONNACK may take another session for its own.
+        """
+        is_last = wish.over_s == inf and self.last_lives.get(wish.client) == wish.life
+        return is_last and self.disks_lost.get(wish.node, -inf) < wish.asked_s
+
     @cached_property
     def links(self) -> "Links":
         return Links(self.trace)
