@@ -1,6 +1,7 @@
 """Who a node is, and whom it remembers, over starts and accidents."""
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,18 @@ def test_only_the_latest_is_written(tmp_path: Path) -> None:
     memory.remember([3])
     memory.write()  # the node stops
     assert memory.load([]) == [3]
+
+
+def test_what_changes_while_it_is_written_is_written_too(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        written: list[Future[None]] = []
+        memory: Memory[list[int]] = Memory(
+            tmp_path, list[int], lambda write: written.append(threads.submit(write))
+        )
+        for number in range(200):
+            memory.remember([number])
+    assert [future.exception() for future in written if future.exception()] == []
+    assert memory.load([]) == [199]
 
 
 def test_damaged_members_are_told(tmp_path: Path) -> None:

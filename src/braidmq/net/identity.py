@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -76,6 +77,8 @@ class Memory(Generic[T]):
         self._kind = kind
         self._run_aside = run_aside
         self._latest: bytes | None = None  # not yet written
+        self._changing = Lock()  # of `_latest`, which the thread that writes takes
+        self._writing = Lock()  # one at a time, though more may come while a file is written
 
     def load(self, nobody: T) -> T:
         """Whom the last start remembered."""
@@ -92,16 +95,19 @@ class Memory(Generic[T]):
     def remember(self, members: T) -> None:
         if self._path is None:
             return
-        is_under_way = self._latest is not None
-        self._latest = msgspec.json.encode(members)
+        with self._changing:
+            is_under_way = self._latest is not None
+            self._latest = msgspec.json.encode(members)
         if not is_under_way:
             self._run_aside(self.write)
 
     def write(self) -> None:
         """Write what is to be remembered, if it isn't written yet."""
-        latest, self._latest = self._latest, None
-        if latest is not None and self._path is not None:
-            replace_file(self._path, latest)
+        with self._writing:
+            with self._changing:
+                latest, self._latest = self._latest, None
+            if latest is not None and self._path is not None:
+                replace_file(self._path, latest)
 
 
 def replace_file(path: Path, content: bytes) -> None:
