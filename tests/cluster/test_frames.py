@@ -36,12 +36,13 @@ def body_of(frame: bytes, first: int) -> bytes:
     return body
 
 
-@given(U64, U32, U32, U32, st.booleans(), st.frozensets(U64, max_size=300))
-def test_a_beat_is_read_back(
-    hlc: int, sent: int, echo: int, load: int, held: bool, heard: frozenset[int]
-) -> None:
-    beat = Beat(hlc, sent, echo, load, held, heard)
-    assert frames.read_beat(body_of(frames.beat(beat), frames.BEAT)) == beat
+@given(U64, U32, U32, U32, st.booleans(), st.lists(U64, max_size=300))
+def test_a_beat_is_read_back(hlc: int, sent: int, echo: int, load: int, held: bool, heard: list[int]) -> None:
+    beat = Beat(hlc, sent, echo, load, held, frames.packed(heard))
+    read = frames.read_beat(body_of(frames.beat(beat), frames.BEAT))
+    assert read == beat
+    assert all(frames.hears(read.heard, node) for node in heard)
+    assert frames.hears(read.heard, hlc) == (hlc in heard)
 
 
 @given(U32, st.integers(0, 255), st.booleans(), st.binary(max_size=300))

@@ -144,7 +144,7 @@ def test_a_clock_that_runs_away_is_told_and_not_followed() -> None:
     core = Core()
     Peer(core, 1).join()
     ahead = int((WALL_S + 100) * 1000) << 16
-    beat = frames.beat(Beat(ahead, 1, 0, 0, False, frozenset()))
+    beat = frames.beat(Beat(ahead, 1, 0, 0, False, b""))
     core.tell(ev.FrameReceived(1, frames.BEAT, beat[2:]))
     assert any("60 s ahead" in sentence for sentence in core.told())
     assert core.cluster.clock.tick(core.now) < ahead

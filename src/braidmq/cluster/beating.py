@@ -19,6 +19,15 @@ class Beating:
         self._held: set[int] = set()  # peers that were asked to hold QoS 0
 
     def send(self, member: Member, now: float) -> Iterator[Effect]:
+        yield from self._send(member, self._members.heard_lately(now), now)
+
+    def send_all(self, now: float) -> Iterator[Effect]:
+        heard = self._members.heard_lately(now)
+        for member in self._members:
+            if member.is_linked:
+                yield from self._send(member, heard, now)
+
+    def _send(self, member: Member, heard: bytes, now: float) -> Iterator[Effect]:
         if member.link is None:
             return
         echo_us = 0
@@ -31,14 +40,9 @@ class Beating:
             echo_us=echo_us,
             connections=self._local.connections(),
             is_held=member.node in self._held,
-            heard=self._members.heard_lately(now),
+            heard=heard,
         )
         yield Send(member.link, beat(what))
-
-    def send_all(self, now: float) -> Iterator[Effect]:
-        for member in self._members:
-            if member.is_linked:
-                yield from self.send(member, now)
 
     def take(self, member: Member, what: Beat, now: float) -> Iterator[Effect]:
         if not self._clock.seen(what.hlc, now):

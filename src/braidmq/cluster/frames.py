@@ -86,12 +86,12 @@ class Beat(NamedTuple):
     echo_us: int  # what the receiver sent last, plus how long it has lain here; 0: nothing yet
     connections: int  # of clients
     is_held: bool  # QoS 0 should wait
-    heard: frozenset[int]  # the nodes that the sender has heard of late
+    heard: bytes  # `packed` nodes that the sender has heard of late; looked into only by `hears`
 
 
 def beat(what: Beat) -> bytes:
     head = _BEAT.pack(what.hlc, what.sent_us, what.echo_us, min(what.connections, US_MASK), what.is_held)
-    return framed(BEAT, head + b"".join(map(_NODE.pack, sorted(what.heard))))
+    return framed(BEAT, head + what.heard)
 
 
 def read_beat(body: bytes) -> Beat:
@@ -99,8 +99,15 @@ def read_beat(body: bytes) -> Beat:
     if count < 0 or rest or count > _HEARD_MAX:
         raise FrameError(f"a beat of {len(body)} bytes makes no sense")
     hlc, sent_us, echo_us, connections, flow = _BEAT.unpack_from(body)
-    heard = frozenset(node for (node,) in _NODE.iter_unpack(body[_BEAT.size :]))
-    return Beat(hlc, sent_us, echo_us, connections, bool(flow & 1), heard)
+    return Beat(hlc, sent_us, echo_us, connections, bool(flow & 1), body[_BEAT.size :])
+
+
+def packed(nodes: Iterable[int]) -> bytes:
+    return b"".join(map(_NODE.pack, nodes))
+
+
+def hears(heard: bytes, node: int) -> bool:
+    return (node,) in _NODE.iter_unpack(heard)
 
 
 # -- INTEREST, SEEN, PART ---------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from braidmq.cluster.clock import HybridClock
-from braidmq.cluster.frames import US_MASK, Beat
+from braidmq.cluster.frames import US_MASK, Beat, hears, packed
 from braidmq.cluster.handshake import Hello, Introduced, Welcome
 from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.limits import KIB
@@ -73,7 +73,7 @@ class Member:
         self.linked_at_s = -inf
         self.heard_at_s = -inf
         self.dead_since_s = inf
-        self.heard: frozenset[int] = frozenset()  # whom it has heard, by its last beat
+        self.heard = b""  # whom it has heard, by its last beat
         self.beat_at_s = -inf
         self.rtt_s: float | None = None
         self.clock_offset_s = 0.0
@@ -166,10 +166,10 @@ class Members:
         member = self._members.get(node)
         return member.state is State.DEAD if member else node in self._gone
 
-    def heard_lately(self, now: float) -> frozenset[int]:
-        """Those for whom this node vouches."""
+    def heard_lately(self, now: float) -> bytes:
+        """Those for whom this node vouches, as a beat has them."""
         since_s = now - self._settings.failure_s / 3
-        return frozenset(m.node for m in self._members.values() if m.is_linked and m.heard_at_s >= since_s)
+        return packed(m.node for m in self._members.values() if m.is_linked and m.heard_at_s >= since_s)
 
     def introductions(self) -> tuple[Introduced, ...]:
         """Whom a newcomer should dial. Hearsay isn't passed on, nor the dead: who would ever forget them?"""
@@ -211,7 +211,7 @@ class Members:
         member.link, member.was_linked = link, True
         member.linked_at_s = member.heard_at_s = now
         member.dead_since_s, member.echo, member.rtt_s = inf, None, None
-        member.heard, member.beat_at_s, member.is_holding = frozenset(), -inf, False
+        member.heard, member.beat_at_s, member.is_holding = b"", -inf, False
         self._gone.pop(hello.node, None)
         return member
 
@@ -283,7 +283,7 @@ class Members:
     def _is_vouched_for(self, member: Member, now: float) -> bool:
         since_s = now - self._settings.failure_s / 3
         return any(
-            member.node in other.heard
+            hears(other.heard, member.node)
             for other in self._members.values()
             if other.is_linked and other.beat_at_s >= since_s
         )
