@@ -290,7 +290,8 @@ def test_a_mode_without_interest_announces_nothing_and_refuses_to_tell() -> None
     ]
     with pytest.raises(FrameError, match="routing"):
         part.received(2, SendInterest(0), NOW)
-    assert [hop.peer for hop in part.hops(b"x")] == [2]
+    assert [hop.peer for hop in part.routing.hops(b"x")] == [2]
+    assert part.hops(b"x") == ()
 
 
 def test_announcements_of_unknown_streams_are_seen_and_ignored() -> None:

@@ -73,7 +73,7 @@ class Member:
         self.node = make_node(
             self.world.broker,
             identity,
-            SETTINGS,
+            net.settings(name),
             HybridClock(1e9),
             Random(number),
             self.shell,
@@ -85,7 +85,8 @@ class Member:
 
 
 class Net:
-    def __init__(self, names: str) -> None:
+    def __init__(self, names: str, settings: Callable[[str], Settings] = lambda name: SETTINGS) -> None:
+        self.settings = settings
         self.members: list[Member] = []
         self.dials: list[tuple[Member, str]] = []
         self.under_way: list[tuple[End, bytes]] = []

@@ -164,8 +164,11 @@ class Announcing(Part):
         return self._patience.late_total
 
     def hops(self, topic: bytes) -> tuple[Hop, ...]:
-        """The peers that get what is published here on this topic, for their plain subscribers."""
-        return () if topic.startswith(OWN_PREFIXES) else self.routing.hops(topic)
+        """The peers that get what is published here on this topic, for their plain subscribers.
+
+        None if messages are relayed: then it isn't interest that decides where they go.
+        """
+        return () if topic.startswith(OWN_PREFIXES) or self.routing.relays else self.routing.hops(topic)
 
     def may_have(self, client_id: str) -> list[int]:
         """The peers that may be the home of a lasting session; nobody if sessions aren't announced."""

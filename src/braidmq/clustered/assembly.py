@@ -17,6 +17,7 @@ from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.clustered.groups import GROUP_ENTRY, SharedGroups
 from braidmq.clustered.interest import Interest
 from braidmq.clustered.node import ClusterShell, Node
+from braidmq.clustered.relaying import Relaying
 
 
 class BrokerView:
@@ -73,6 +74,8 @@ def make_node(
         "announcement_bytes": lambda: announcing.counts.announced_bytes,
         "retained_repaired": lambda: healing.counts.repaired,
     }
+    if routing.relays:
+        Relaying(node, routing)
     return node
 
 
