@@ -110,6 +110,26 @@ def test_what_is_retained_at_one_node_is_retained_at_all(nodes: list[LiveNode]) 
         assert payloads(subscriber, 1) == [b"on"]
 
 
+def test_a_message_of_a_shared_group_goes_to_one_member_in_the_whole_cluster(nodes: list[LiveNode]) -> None:
+    members = [client_of(node, f"member-{node.name}") for node in nodes]
+    expected = {b"%d" % number for number in range(MESSAGES)}
+    try:
+        for member in members:
+            member.open()
+            member.subscribe("$share/crew/work/#", qos=1)
+        with client_of(nodes[0], "foreman") as publisher:
+            publisher.publish_many([("work/t", payload) for payload in sorted(expected)], qos=1)
+            done: list[bytes] = []
+            while len(done) < MESSAGES:
+                for member in members:
+                    done += [bytes(message.payload) for message in member.receive_batch(10, timeout_s=0.1)]
+            assert len(done) == MESSAGES
+            assert set(done) == expected
+    finally:
+        for member in members:
+            member.close()
+
+
 def test_routes_say_where_a_message_would_go(nodes: list[LiveNode]) -> None:
     north, east, _ = nodes
     with client_of(east, "wanting") as subscriber:
