@@ -21,6 +21,7 @@ cdef class Hub:
     cdef public Py_ssize_t queue_memory_bytes_max
     cdef dict pageable                      # sessions and groups of which something may go to disk, in order of waiting
     cdef public object agenda               # what shared groups have yet to be told; an Agenda
+    cdef public bint awaits_peers           # publishers are answered when linked nodes have the message, too
     cdef public object at_turn_end          # called before a turn is kept; None: nobody is
     cdef readonly Stopwatch stopwatch       # how long work takes
 

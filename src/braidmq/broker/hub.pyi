@@ -13,6 +13,7 @@ from braidmq.timing.stopwatch import Stopwatch
 
 class Hub:
     agenda: Agenda | None
+    awaits_peers: bool
     at_turn_end: Callable[[], object] | None
     pager: Pager | None
     queue_memory_bytes_max: int

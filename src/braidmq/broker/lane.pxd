@@ -2,10 +2,18 @@ from braidmq.broker.incoming cimport Incoming
 from braidmq.messages.message cimport Message
 from braidmq.broker.outlet cimport Outlet
 from braidmq.broker.publishing cimport Publishing
-from braidmq.broker.receiver cimport Frames
+from braidmq.broker.receiver cimport Frames, Outcome
 from braidmq.broker.router cimport Fanout, Router
 from braidmq.broker.session cimport Session
 from braidmq.wire.buffer cimport ByteBuffer
+
+
+cdef class Answer:
+    cdef Lane lane                       # to whom it is given
+    cdef unsigned char first             # PUBACK or PUBREC
+    cdef unsigned int packet_id
+    cdef int reason
+    cdef Py_ssize_t open                 # nodes that are waited for
 
 
 cdef class Lane(Outlet):
@@ -56,7 +64,13 @@ cdef class Lane(Outlet):
     cdef int take_qos0(self, Message message) except -1
     cdef int take_qos1(self, Message message, unsigned int packet_id) except -1
     cdef int take_qos2(self, Message message, unsigned int packet_id) except -1
-    cdef int distribute(self, Message message) except -1
+    cdef Outcome distribute(self, Message message)
+    cdef int answer_when_taken(self, unsigned char first, unsigned int packet_id, Outcome outcome) except -1
+    cdef int await_peers(self, unsigned char first, unsigned int packet_id, Outcome outcome) except -1
+    cdef int give_awaited(self, Answer answer) except -1
+    cdef bint repeats_awaited(self, unsigned int packet_id) except -1
+    cdef int hold_answer(self, unsigned char first) except -1
+    cdef int go_on_answered(self) except -1
     cdef int answer(self, unsigned char first, unsigned int packet_id, unsigned int reason) except -1
     cdef bytes resolve_topic(self, Incoming* incoming, unsigned int alias, bint* is_accepted)
     cdef bint may_publish_to(self, Message message) except -1

@@ -7,6 +7,9 @@ from braidmq.broker.router import Router
 from braidmq.broker.session import Session
 from braidmq.errors import ProtocolError
 
+class Answer:
+    def taken(self, is_refused: bool) -> None: ...
+
 class Lane(Outlet):
     session: Session
     is_open: bool

@@ -52,6 +52,7 @@ cdef enum:
     RECEIVE_MAXIMUM_EXCEEDED = 0x93
     TOPIC_ALIAS_INVALID = 0x94
     PACKET_TOO_LARGE = 0x95
+    QUOTA_EXCEEDED = 0x97
     RETAIN_NOT_SUPPORTED = 0x9A
 
     DOLLAR = 0x24
@@ -73,6 +74,18 @@ cdef object _wide_scratch_view = _scratch_view[:WIDE_SCRATCH_BYTES]
 # A run and what becomes of it, likewise: nobody keeps them beyond the call.
 cdef Run _run = Run.__new__(Run)
 cdef Outcome _run_outcome = new_outcome()
+
+
+cdef class Answer:
+    """The answer to a publish that is given when other nodes have the message."""
+
+    def taken(self, bint is_refused):
+        """One of them has it, though perhaps somebody there had no room; or it is no longer waited for."""
+        self.open -= 1
+        if is_refused:
+            self.reason = QUOTA_EXCEEDED
+        if self.open == 0:
+            self.lane.give_awaited(self)
 
 
 cdef class Lane(Outlet):
@@ -536,20 +549,20 @@ cdef class Lane(Outlet):
         self.begin_answer()
         if not self.may_publish_to(message):
             return self.answer(PUBACK, packet_id, NOT_AUTHORIZED)
-        return self.answer(PUBACK, packet_id, self.distribute(message))
+        return self.answer_when_taken(PUBACK, packet_id, self.distribute(message))
 
     cdef int take_qos2(self, Message message, unsigned int packet_id) except -1:
-        cdef int reason
+        cdef Outcome outcome
         if self.session.inbound is not None and packet_id in self.session.inbound:
             # [MQTT-4.3.3-10] a repetition: answered again, never distributed again
-            return self.acknowledge(PUBREC, packet_id, 0)
+            return 0 if self.repeats_awaited(packet_id) else self.acknowledge(PUBREC, packet_id, 0)
         self.begin_answer()
         if not self.may_publish_to(message):
             return self.answer(PUBREC, packet_id, NOT_AUTHORIZED)
-        reason = self.distribute(message)
-        if reason < 0x80:
+        outcome = self.distribute(message)
+        if outcome.reason < 0x80:
             self.session.begin_inbound(packet_id)
-        return self.answer(PUBREC, packet_id, reason)
+        return self.answer_when_taken(PUBREC, packet_id, outcome)
 
     cdef int begin_answer(self) except -1:
         """A client may not have too many publishes open. MQTT 3 doesn't know that: there it waits (see `answer`)."""
@@ -570,29 +583,89 @@ cdef class Lane(Outlet):
             self.out.write(bytes((first, 3, packet_id >> 8, packet_id & 0xFF, reason)))
             return self.mark()
         if self.hub.promises.are_held and (first == PUBACK or not self.is_v5):
-            self.held_answers += 1
             self.noted_answers += 1
+            self.hold_answer(first)
+        return self.acknowledge(first, packet_id, reason)
+
+    cdef int hold_answer(self, unsigned char first) except -1:
+        """Count an answer that can't be given yet, if nothing else bounds how many there are."""
+        if first == PUBACK or not self.is_v5:
+            self.held_answers += 1
             if not self.is_v5 and self.held_answers >= self.hub.receive_maximum:
                 self.is_parked = self.awaits_answers = True
-        return self.acknowledge(first, packet_id, reason)
+        return 0
+
+    cdef int go_on_answered(self) except -1:
+        if self.awaits_answers and self.held_answers < self.hub.receive_maximum:
+            self.awaits_answers = False
+            self.answers_left()
+        return 0
 
     def release_promised(self):
         if self.is_finished:
             return self.forget()  # nothing may follow a goodbye
         Outlet.release_promised(self)
-        if self.awaits_answers and self.held_answers < self.hub.receive_maximum:
-            self.awaits_answers = False
-            self.answers_left()
+        self.go_on_answered()
 
-    cdef int distribute(self, Message message) except -1:
-        """Publish it, unless it is for the broker itself; the reason code for the publisher."""
+    # ---- answers that wait for other nodes -----------------------------------------------------------
+
+    cdef int answer_when_taken(self, unsigned char first, unsigned int packet_id, Outcome outcome) except -1:
+        """Answer a publish, at once or when other nodes have it."""
+        if outcome.awaited is None or outcome.reason >= 0x80:
+            return self.answer(first, packet_id, outcome.reason)
+        return self.await_peers(first, packet_id, outcome)
+
+    cdef int await_peers(self, unsigned char first, unsigned int packet_id, Outcome outcome) except -1:
+        cdef Answer answer = Answer.__new__(Answer)
+        answer.lane = self
+        answer.first = first
+        answer.packet_id = packet_id
+        answer.reason = outcome.reason
+        answer.open = len(outcome.awaited)
+        self.hold_answer(first)
+        if first == PUBREC:
+            self.session.awaited = self.session.awaited or {}
+            self.session.awaited[packet_id] = answer
+        for peer, number in outcome.awaited:
+            peer.tell_when_taken(number, answer)
+        return 0
+
+    cdef int give_awaited(self, Answer answer) except -1:
+        """Nobody is waited for any more."""
+        if answer.first == PUBREC:
+            self.session.awaited.pop(answer.packet_id, None)
+            if answer.reason >= 0x80:
+                self.session.end_inbound(answer.packet_id)
+        if self.is_finished:
+            return 0
+        if answer.first == PUBACK or not self.is_v5:
+            self.held_answers -= 1
+        try:
+            self.answer(answer.first, answer.packet_id, answer.reason)
+        except ProtocolError as error:
+            self.fail(error)
+        return self.go_on_answered()
+
+    cdef bint repeats_awaited(self, unsigned int packet_id) except -1:
+        """Whether a repetition on a new connection is answered when other nodes have what it repeats."""
+        cdef Answer answer
+        if self.session.awaited is None or packet_id not in self.session.awaited:
+            return False
+        answer = self.session.awaited[packet_id]
+        if answer.lane is not self:
+            answer.lane = self
+            self.hold_answer(answer.first)
+        return True
+
+    cdef Outcome distribute(self, Message message):
+        """Publish it, unless it is for the broker itself; what became of it."""
         cdef Outcome outcome
         if self.status_topic is not None and message.topic == self.status_topic:
             self.take_status(message.payload)
-            return 0
+            return new_outcome()
         outcome = self.publishing.take(message, True)
         if outcome.congested is not None:
             self.filled = outcome.congested
         if outcome.reason == RETAIN_NOT_SUPPORTED and self.is_v5:
             raise ProtocolError(RETAIN_NOT_SUPPORTED, "retained messages are turned off")  # [MQTT-3.2.2-14]
-        return outcome.reason
+        return outcome

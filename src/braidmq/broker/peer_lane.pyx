@@ -260,7 +260,7 @@ cdef class PeerLane(PeerOutlet):
         cdef const unsigned char* cursor = body
         cdef const unsigned char* end = body + body_bytes
         cdef unsigned long long position = read_u64(&cursor, end)
-        cdef list refused = read_numbers(&cursor, end)
+        cdef set refused = set(read_numbers(&cursor, end))
         if cursor != end:
             raise ProtocolError(MALFORMED_PACKET, "an acknowledgement is too long")
         self.peer.acknowledged(position, refused)

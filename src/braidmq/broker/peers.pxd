@@ -18,6 +18,7 @@ cdef class Peer(QueuedReceiver):
     cdef readonly Py_ssize_t sent_bytes
     cdef readonly unsigned long long taken   # the number of its last entry that was taken here,
     cdef readonly unsigned long long kept    # of its last one that our store has kept: what it may be told
+    cdef object awaited                      # deque of (number, Answer): who is told when it has that entry
     cdef double behind_since_s               # since when something has been unacknowledged; 0: nothing is
     cdef readonly long long forwarded_qos0   # messages and entries that were sent to it
     cdef readonly long long forwarded_entries
@@ -27,7 +28,7 @@ cdef class Peer(QueuedReceiver):
 
     cdef bint lacks_room(self, Py_ssize_t cost) noexcept
     cdef bint may_send(self) noexcept
-    cdef int put_in(self, Message message, Target target) except -1
+    cdef int put_in(self, Message message, Target target, Outcome outcome) except -1
     cdef int send(self, Message message, Target target, unsigned long long sequence) except -1
     cdef int send_waiting(self) except -1
     cdef int settle_sent(self, unsigned long long position) except -1

@@ -10,11 +10,14 @@ same turn, and the acknowledgement leaves when the store has that turn. So after
 and the entry is known by its number when it comes again; or nothing is, and it was not acknowledged.
 """
 
+from collections import deque
+
 from braidmq.broker.backlog cimport Ring, Waiting
 from braidmq.broker.counters cimport (
     DROP_EXPIRED, DROP_PACKET_TOO_LARGE, DROP_PEER_AWAY, DROP_PEER_GONE, DROP_QUEUE_FULL,
 )
 from braidmq.broker.hub cimport Hub
+from braidmq.broker.lane cimport Answer
 from braidmq.broker.outlet cimport TAKEN_FULL
 from braidmq.broker.peer_frames cimport PUBLISHED, ROUTE_GROUPS
 from braidmq.broker.peer_outlet cimport PeerOutlet, run_head, write_number
@@ -69,6 +72,7 @@ cdef class Peer(QueuedReceiver):
         self.node = node
         self.is_remembered = hub.promises.journal is not None
         self.sent = Ring.__new__(Ring)
+        self.awaited = deque()
         self.met(first_sequence, keeps)
 
     def met(self, unsigned long long first_sequence, bint keeps):
@@ -104,6 +108,7 @@ cdef class Peer(QueuedReceiver):
     def detach(self):
         """The link is gone."""
         self.outlet = self.lane = None
+        self._wait_no_longer()
         self.note_pageable()
 
     def died(self):
@@ -167,7 +172,7 @@ cdef class Peer(QueuedReceiver):
         if message.cost() + len(target.identifiers) > BODY_BYTES_MAX:
             return self.hub.drop_message(DROP_PACKET_TOO_LARGE, message, self.client_id)
         if not self.lacks_room(message.cost()):
-            return self.put_in(message, target)
+            return self.put_in(message, target, outcome)
         if self.is_dead:
             return self.hub.drop_message(DROP_PEER_GONE, message, self.client_id)
         outcome.is_refused = True
@@ -180,7 +185,7 @@ cdef class Peer(QueuedReceiver):
         if kind != PUBLISHED:
             text = (<char*>length)[:write_number(length, len(head))] + head
         self.put_in(message if message is not None else NO_MESSAGE,
-                    Target(self, 2, True, bytes((kind,)) + text + route))
+                    Target(self, 2, True, bytes((kind,)) + text + route), None)
 
     cdef bint is_full(self, Py_ssize_t cost) noexcept:
         return not self.is_dead and self.lacks_room(cost)    # the dead never stop the living
@@ -197,8 +202,11 @@ cdef class Peer(QueuedReceiver):
     cdef bint may_send(self) noexcept:
         return self.lane is not None and self.sent_bytes < SENT_BYTES_MAX
 
-    cdef int put_in(self, Message message, Target target) except -1:
+    cdef int put_in(self, Message message, Target target, Outcome outcome) except -1:
         self.last_sequence += 1
+        if self.hub.awaits_peers and self.lane is not None and outcome is not None:
+            outcome.awaited = outcome.awaited or []
+            outcome.awaited.append((self, self.last_sequence))
         if not self.behind_since_s:
             self.behind_since_s = self.hub.now
         self.note_queued(message, target, 1, False, self.last_sequence)
@@ -242,7 +250,18 @@ cdef class Peer(QueuedReceiver):
             raise ProtocolError(PROTOCOL_ERROR, "an entry is acknowledged that was never sent")
         self.refused += len(refused)
         self.settle_sent(position)
+        while self.awaited and self.awaited[0][0] <= position:
+            number, answer = self.awaited.popleft()
+            answer.taken(number in refused)
         self.pump_more()
+
+    def tell_when_taken(self, unsigned long long number, Answer answer not None):
+        """Tell `answer` when the peer has that entry, or is no longer linked."""
+        self.awaited.append((number, answer))
+
+    def _wait_no_longer(self):
+        while self.awaited:
+            self.awaited.popleft()[1].taken(False)
 
     cdef int settle_sent(self, unsigned long long position) except -1:
         """Forget what was sent up to there; the store is told all of it in one record."""

@@ -27,6 +27,8 @@ cdef class Outcome:
     cdef readonly bint is_refused            # somebody can't keep it, and the publisher has to know
     cdef readonly bint lacks_retained_room   # it was refused because it could not be retained
     cdef readonly int reason                 # MQTT's reason code for the publisher; 0 is success
+    cdef readonly list awaited               # (peer, number) of entries that are to be acknowledged before the publish;
+                                             # None: nothing is waited for
     cdef readonly Outlet congested           # an output that is over its limit now; None: there is none
 
 

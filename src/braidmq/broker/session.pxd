@@ -24,6 +24,7 @@ cdef class Session(QueuedReceiver):
     cdef readonly int outstanding            # of them on their way on this connection
     cdef public unsigned long long identity          # tells it from the client id's earlier sessions; 0 until asked for
     cdef readonly set inbound                # QoS 2 packet ids from the client, between PUBLISH and PUBREL; or None
+    cdef dict awaited                        # packet id of those -> Answer that waits for other nodes; or None
     cdef set inbound_before                  # those of them that were open when this connection began; or None
 
     # What it is in shared groups.
