@@ -88,6 +88,7 @@ class Clustering:
         self.node = make_node(
             turn.broker, me, settings_of(config), clock, SystemRandom(), self, clock_s(), remembered
         )
+        turn.broker.hub.awaits_peers = config.cluster.ack == "peers"
         self.operator = Operator(self.node, stop)
         self.links = PeerLinks(turn, poller, self.node, contexts, config.limits.peers_max)
         self.addresses = [place.text for place in places]

@@ -34,6 +34,8 @@ class Side:
         self.frames: list[tuple[int, bytes]] = []
         self.failures: list[str] = []
         self.flow: list[str] = []
+        self.for_groups: list[tuple[int, bytes, int, str | None]] = []  # group, payload, QoS, publisher
+        self.broker.groups.deliver_to = self._deliver_to  # type: ignore[method-assign]
         self.broker.router.remote = self
         self.broker.publishing.remote = self
 
@@ -52,6 +54,9 @@ class Side:
     def stamp(self) -> tuple[int, int]:
         self.clock += 1
         return self.clock, self.node
+
+    def _deliver_to(self, number: int, message: Message, hops: int = 0) -> None:
+        self.for_groups.append((number, message.payload, message.qos, message.publisher))
 
     # What the lane tells
     def frame(self, lane: PeerLane, first: int, body: bytes) -> None:

@@ -95,14 +95,8 @@ def test_what_a_node_says_of_itself_stays_there() -> None:
     assert one.peer.queued_count == 0  # it was taken, and given up there
 
 
-def test_groups_get_what_names_them_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_get_what_names_them_and_nothing_else() -> None:
     one, two, link = linked()
-    given_to: list[tuple[int, bytes, int, str | None]] = []
-    monkeypatch.setattr(
-        type(two.broker.groups), "deliver_to",
-        lambda _, number, message: given_to.append((number, message.payload, message.qos, message.publisher)),
-        raising=False,
-    )  # fmt: skip
     member, subscriber = two.world.connect("member"), two.world.connect("subscriber")
     member.subscribe("$share/g/t")
     subscriber.subscribe("t")
@@ -117,7 +111,7 @@ def test_groups_get_what_names_them_and_nothing_else(monkeypatch: pytest.MonkeyP
     link.flow()
     assert subscriber.payloads() == [b"0", b"with properties", b"1"]
     assert member.payloads() == []
-    assert given_to == [
+    assert two.for_groups == [
         (group, payload, qos, "publisher")
         for payload, qos in ((b"0", 0), (b"with properties", 0), (b"1", 1))
         for group in (7, 2**64 - 1)
@@ -125,19 +119,15 @@ def test_groups_get_what_names_them_and_nothing_else(monkeypatch: pytest.MonkeyP
     assert groups_of(GROUPS) == [7, 2**64 - 1]
 
 
-def test_a_long_run_for_groups_is_sent_in_parts_that_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_for_groups_is_sent_in_parts_that_are_accepted() -> None:
     one, two, link = linked(packet_bytes_max=1024)
-    given_to: list[bytes] = []
-    monkeypatch.setattr(
-        type(two.broker.groups), "deliver_to", lambda _, number, message: given_to.append(message.payload),
-        raising=False,
-    )  # fmt: skip
     one.route = bytes((2, 0, 1)) + (7).to_bytes(8, "little")
     one.meet()
     sent = [b"%06d" % number for number in range(20_000)]
     one.world.connect("publisher", V311).send(*(Publish("t", payload) for payload in sent))
     link.flow()
-    assert (two.failures, given_to) == ([], sent)
+    assert two.failures == []
+    assert [payload for _, payload, _, _ in two.for_groups] == sent
 
 
 def test_an_entry_of_the_clusters_own_comes_once_with_all_that_it_carries() -> None:

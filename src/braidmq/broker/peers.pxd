@@ -30,6 +30,7 @@ cdef class Peer(QueuedReceiver):
     cdef bint may_send(self) noexcept
     cdef int put_in(self, Message message, Target target, Outcome outcome) except -1
     cdef int send(self, Message message, Target target, unsigned long long sequence) except -1
+    cdef int tell_forwarded(self, Message message, Py_ssize_t size) except -1
     cdef int send_waiting(self) except -1
     cdef int settle_sent(self, unsigned long long position) except -1
     cdef int settle_waiting(self, unsigned long long position) except -1

@@ -23,6 +23,7 @@ from braidmq.broker.peer_frames cimport PUBLISHED, ROUTE_GROUPS
 from braidmq.broker.peer_outlet cimport PeerOutlet, run_head, write_number
 from braidmq.broker.queued cimport QueuedReceiver
 from braidmq.broker.receiver cimport Frames, Outcome, Run, Target
+from braidmq.broker.watching cimport WATCH_DELIVERED
 from braidmq.messages.message cimport Message, write_publish
 from braidmq.wire.buffer cimport ByteBuffer
 
@@ -157,6 +158,7 @@ cdef class Peer(QueuedReceiver):
             return self.hub.drop_message(DROP_PEER_AWAY, message, self.client_id)
         write_publish(frame, message, True, 0, False, False, 0, b"", 0, False, self.hub.now)
         self.forwarded_qos0 += 1
+        self.tell_forwarded(message, frame.size())
         if target.identifiers[1] & ROUTE_GROUPS:
             return self.lane.write_runs(run_head(target.identifiers, message.publisher), frame.start(),
                                         frame.start() + frame.size(), outcome)
@@ -222,7 +224,15 @@ cdef class Peer(QueuedReceiver):
         self.sent.add(message, target, 1, False, sequence)
         self.sent_bytes += message.cost()
         self.forwarded_entries += 1
+        if len(message.topic):
+            self.tell_forwarded(message, message.cost())
         return self.lane.write_entry(message, target.identifiers, sequence)
+
+    cdef int tell_forwarded(self, Message message, Py_ssize_t size) except -1:
+        if self.hub.watching.wanted & WATCH_DELIVERED:
+            self.hub.watching.message_audience.delivered(message, self.client_id, message.qos, 0, False,
+                                                         message.retain, size)
+        return 0
 
     cdef int pump_more(self) except -1:
         while self.queue is not None and self.queue.head.count and self.may_send():

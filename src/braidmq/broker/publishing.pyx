@@ -86,7 +86,7 @@ cdef class Publishing:
             self.router.deliver_plain(message, outcome)
         if route[0] & ROUTE_GROUPS:
             for number in groups_of(route):
-                self.router.shared_groups.deliver_to(number, message)
+                self.router.shared_groups.deliver_to(number, message, route[1])
         return outcome
 
 
