@@ -332,6 +332,36 @@ def test_a_forgotten_peer_leaves_nothing_behind() -> None:
     assert one.broker.peers.get(2) is None
 
 
+def test_who_was_forgotten_and_has_not_forgotten_misses_nothing_new() -> None:
+    one, two, link = linked()
+    subscriber = two.world.connect("subscriber")
+    subscriber.subscribe("t", qos=2)
+    for payload in (b"one", b"two", b"three"):
+        one.broker.publishing.publish(Message(b"t", payload, qos=1))
+    link.flow()
+    link.cut()
+    one.broker.peers.forget(2)
+    one.peer = one.meet()  # somebody has told of it
+    one.broker.router.forget_routes()
+    one.broker.publishing.publish(Message(b"t", b"later", qos=1))
+    Link(one, two).flow()
+    assert subscriber.payloads() == [b"one", b"two", b"three", b"later"]
+
+
+def test_what_was_taken_from_a_forgotten_node_is_not_taken_again() -> None:
+    one, two, link = linked()
+    subscriber = two.world.connect("subscriber")
+    subscriber.subscribe("t", qos=2)
+    one.broker.publishing.publish(Message(b"t", b"once", qos=2))
+    link.carry(0)
+    link.cut()  # before the acknowledgement is there
+    two.broker.peers.forget(1)
+    two.peer = two.meet()
+    Link(one, two).flow()
+    assert subscriber.payloads() == [b"once"]
+    assert one.peer.queued_count == 0
+
+
 def test_an_acknowledgement_of_what_was_never_sent_ends_the_link() -> None:
     one, _, link = linked()
     link.deliver(0, bytes((0xF3, 9)) + (2**50).to_bytes(8, "little") + b"\0")

@@ -222,9 +222,9 @@ class Cluster:
 
     def _who(self, link: Link) -> str:
         member = self.members.info(link.hello.node) if link.is_proven else None
-        name = f"node {member.name} " if member is not None and member.name else ""
+        name = f"node {member.name}" if member is not None and member.name else "the node"
         address = link.dialled or link.source
-        return f"{name}at {address}" if address else name.strip() or "a node that dialled this one"
+        return f"{name} at {address}" if address else name
 
     # -- handshake -------------------------------------------------------------------------------------------
 
@@ -247,6 +247,7 @@ class Cluster:
         if link.is_proven:
             self._finding.answered(link.dialled, link.hello.node)
             self._greeting.judge(link.hello, now)
+            self.members.heard(link.hello.node, now)
             loser = self._links.loser(link)
             if loser is not None:
                 reason = "newer" if loser.hello.boot < link.hello.boot else "twice"
@@ -310,7 +311,7 @@ class Cluster:
     def _take_frame(self, link: Link, first: int, body: bytes, now: float) -> Iterator[Effect]:
         member = self.members.info(link.hello.node)
         assert member is not None
-        member.heard_at_s = now
+        self.members.heard(member.node, now)
         if first == frames.BEAT:
             yield from self._beating.take(member, frames.read_beat(body), now)
         elif first == frames.CONTROL:
@@ -391,8 +392,7 @@ class Cluster:
             yield from self._parted(member, now)
 
     def _bytes_came(self, event: ev.BytesCame, now: float) -> Iterable[Effect]:
-        if (member := self.members.info(event.peer)) is not None and member.is_linked:
-            member.heard_at_s = now
+        self.members.heard(event.peer, now)
         return ()
 
     def _flow_changed(self, event: ev.FlowChanged, now: float) -> Iterable[Effect]:

@@ -222,8 +222,13 @@ class Members:
         if member.is_linked:
             member.state = State.DRAINING if is_draining else State.LIVE
 
+    def heard(self, node: int, now: float) -> None:
+        """There is something from it, so it is alive."""
+        if (member := self._members.get(node)) is not None:
+            member.heard_at_s = now
+
     def beaten(self, member: Member, beat: Beat, now: float) -> None:
-        member.heard_at_s = member.beat_at_s = now
+        member.beat_at_s = now
         member.heard = beat.heard
         member.connections = beat.connections
         member.echo = (beat.sent_us, now)
