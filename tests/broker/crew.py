@@ -3,7 +3,8 @@
 The clients are bytes (tests.broker.world); what they are sent is held against the model at once: a message
 that two sessions have, that comes back after its acknowledgement, that goes elsewhere once QoS 2 has begun,
 or that nobody accounts for, fails where it happens. Things to do take a `number` that picks a candidate, so
-that hypothesis or a seeded walk can drive them; without a candidate they do nothing.
+that hypothesis or a seeded walk can drive them; without a candidate they do nothing. Nobody has a keep alive:
+time passes here without a word from anybody.
 """
 
 from collections.abc import Sequence
@@ -79,7 +80,7 @@ class Crew:
         self.jobs: list[Job] = []
         self.unmatched = 0
         self.dies_with_sessions = 0
-        self.publishers = [self.world.connect(f"p{number}") for number in range(2)]
+        self.publishers = [self.world.connect(f"p{number}", keep_alive_s=0) for number in range(2)]
 
     # -- members
 
@@ -98,9 +99,9 @@ class Crew:
         if known is not None and (clean or known.name not in self.members):
             self.end(known)
         if speaks_old:
-            client.send(Connect(name, clean, version=V311))
+            client.send(Connect(name, clean, keep_alive_s=0, version=V311))
         else:
-            client.send(Connect(name, clean, properties=properties))
+            client.send(Connect(name, clean, keep_alive_s=0, properties=properties))
         known = self.members.get(name)
         if known is None:
             known = self.members[name] = Crewman(name, client, expiry_s)
@@ -170,10 +171,7 @@ class Crew:
         properties = Properties(message_expiry_s=expiry_s)
         publisher = self.publishers[number % len(self.publishers)]
         packet = Publish(
-            f"jobs/{topic % 3}",
-            str(job.number).encode(),
-            qos,
-            packet_id=1 if qos else 0,
+            f"jobs/{topic % 3}", str(job.number).encode(), qos, packet_id=1 if qos else 0,
             properties=properties,
         )
         publisher.send(packet)

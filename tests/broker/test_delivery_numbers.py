@@ -57,8 +57,7 @@ def numbers(packets: list[Packet]) -> list[int]:
     """The first property of that name counts: a publisher may have given it, too."""
     return [
         int(dict(reversed(packet.properties.user_properties))["braidmq-delivery"])
-        for packet in packets
-        if isinstance(packet, Publish)
+        for packet in packets if isinstance(packet, Publish)
     ]
 
 
@@ -106,9 +105,8 @@ def test_a_repetition_has_its_number_and_a_group_counts_with_the_rest() -> None:
     for again in (world, restarted(world), restarted(world, from_checkpoint=True)):
         _, _, repeated = come(again)
         by_id = {packet.packet_id: number for packet, number in zip(first, numbers(first), strict=True)}
-        assert {
-            packet.packet_id: number for packet, number in zip(repeated, numbers(repeated), strict=True)
-        } == by_id
+        assert {packet.packet_id: number for packet, number
+                in zip(repeated, numbers(repeated), strict=True)} == by_id
 
 
 def test_no_number_and_no_packet_id_is_used_again_when_all_is_settled_and_the_broker_has_crashed() -> None:
@@ -124,11 +122,8 @@ def test_no_number_and_no_packet_id_is_used_again_when_all_is_settled_and_the_br
     client.expect(Pubrel)
     client.send(Pubcomp(4))
     assert world.broker.sessions["s"].inflight.count == 0
-    for again in (
-        restarted(world),
-        restarted(world, from_checkpoint=True),
-        restarted(restarted(world, from_checkpoint=True), from_checkpoint=True),
-    ):
+    for again in (restarted(world), restarted(world, from_checkpoint=True),
+                  restarted(restarted(world, from_checkpoint=True), from_checkpoint=True)):
         client, resumed, _ = come(again)
         assert (resumed.session_present, resumed.properties) == (True, connack.properties)
         say(again, b"ok")

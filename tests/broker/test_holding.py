@@ -63,11 +63,7 @@ def test_publish_is_acknowledged_and_delivered_when_kept() -> None:
     assert publisher.read() == [Puback(1), Pubrec(2)]
     assert subscriber.payloads() == [b"1", b"2"]
     assert [kind for kind in kinds(store) if kind in (QUEUED, SENT, INBOUND)] == [
-        QUEUED,
-        QUEUED,
-        INBOUND,
-        SENT,
-        SENT,  # what was sent is told together, at the end of the turn
+        QUEUED, QUEUED, INBOUND, SENT, SENT,  # what was sent is told together, at the end of the turn
     ]
     subscriber.send(Puback(1))
     store.keep_all()

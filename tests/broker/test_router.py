@@ -53,7 +53,9 @@ def test_no_local_spares_only_its_own_subscription() -> None:
     world = World()
     client = world.connect("c")
     client.send(
-        Subscribe(1, (Subscription("a", 2, no_local=True),), Properties(subscription_identifiers=(1,)))
+        Subscribe(
+            1, (Subscription("a", 2, no_local=True),), Properties(subscription_identifiers=(1,))
+        )
     )
     client.read()
     client.send(Publish("a", b"own"))

@@ -217,17 +217,9 @@ class ModelServer:
         if packet_id:
             self.in_flight[packet_id] = message
             self.sent_now.add(packet_id)
-        self.send(
-            Publish(
-                message.topic,
-                message.payload,
-                message.qos,
-                message.retain,
-                dup,
-                packet_id,
-                message.properties,
-            )
-        )
+        self.send(Publish(
+            message.topic, message.payload, message.qos, message.retain, dup, packet_id, message.properties
+        ))
 
     def _finish(self, stage: dict[int, Publish], packet_id: int) -> None:
         assert packet_id in stage, f"acknowledgement of {packet_id}, which is not open"

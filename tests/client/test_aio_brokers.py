@@ -50,10 +50,7 @@ class TestRealBrokers:
 
     async def test_all_properties_travel(self, broker: RunningBroker, name: str) -> None:
         sent = Properties(
-            payload_format=1,
-            content_type="text/plain",
-            response_topic="re/ply",
-            correlation_data=b"\0\1",
+            payload_format=1, content_type="text/plain", response_topic="re/ply", correlation_data=b"\0\1",
             user_properties=(("a", "1"), ("a", "2")),
         )
         identifier = Properties(subscription_identifiers=(7,))

@@ -70,17 +70,10 @@ def take_all(session: Session) -> list[tuple[Any, ...]]:
     rows = []
     while session.queued_messages:
         for message in session.take_batch(7):
-            rows.append(
-                (
-                    message.topic,
-                    message.payload,
-                    message.qos,
-                    message.retain,
-                    message.dup,
-                    message.packet_id,
-                    message.properties,
-                )
-            )
+            rows.append((
+                message.topic, message.payload, message.qos, message.retain, message.dup, message.packet_id,
+                message.properties,
+            ))
             message.ack()
     return rows
 

@@ -21,21 +21,18 @@ from braidmq.wire import Properties, ReasonCode
 
 
 class TestAddresses:
-    @pytest.mark.parametrize(
-        ("text", "host", "port"),
-        [
-            ("broker", "broker", 1883),
-            ("broker:1", "broker", 1),
-            (" broker:65535 ", "broker", 65_535),
-            ("10.0.0.1:1884", "10.0.0.1", 1884),
-            ("[::1]:1884", "::1", 1884),
-            ("[::1]", "::1", 1883),
-            ("fe80::1", "fe80::1", 1883),
-            ("mqtt://broker/", "broker", 1883),
-            ("mqtts://broker", "broker", 8883),
-            ("mqtts://broker:1", "broker", 1),
-        ],
-    )
+    @pytest.mark.parametrize(("text", "host", "port"), [
+        ("broker", "broker", 1883),
+        ("broker:1", "broker", 1),
+        (" broker:65535 ", "broker", 65_535),
+        ("10.0.0.1:1884", "10.0.0.1", 1884),
+        ("[::1]:1884", "::1", 1884),
+        ("[::1]", "::1", 1883),
+        ("fe80::1", "fe80::1", 1883),
+        ("mqtt://broker/", "broker", 1883),
+        ("mqtts://broker", "broker", 8883),
+        ("mqtts://broker:1", "broker", 1),
+    ])
     def test_forms(self, text: str, host: str, port: int) -> None:
         assert parse_address(text, 1883) == Address(host, port)
 
@@ -216,19 +213,16 @@ class TestPlan:
         assert world.tried == [endpoint(1), endpoint(99)]
 
 
-@pytest.mark.parametrize(
-    ("error", "final"),
-    [
-        (ConnectRefusedError(ReasonCode.SERVER_BUSY), False),
-        (ConnectRefusedError(ReasonCode.BANNED), True),
-        (ConnectRefusedError(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION), True),
-        (ServerDisconnectedError(ReasonCode.SERVER_SHUTTING_DOWN), False),
-        (ServerDisconnectedError(ReasonCode.SESSION_TAKEN_OVER), True),
-        (ConnectionLostError("gone"), False),
-        (AuthenticationFailedError("wrong"), True),
-        (OSError("network"), False),
-        (TimeoutError(), False),
-    ],
-)
+@pytest.mark.parametrize(("error", "final"), [
+    (ConnectRefusedError(ReasonCode.SERVER_BUSY), False),
+    (ConnectRefusedError(ReasonCode.BANNED), True),
+    (ConnectRefusedError(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION), True),
+    (ServerDisconnectedError(ReasonCode.SERVER_SHUTTING_DOWN), False),
+    (ServerDisconnectedError(ReasonCode.SESSION_TAKEN_OVER), True),
+    (ConnectionLostError("gone"), False),
+    (AuthenticationFailedError("wrong"), True),
+    (OSError("network"), False),
+    (TimeoutError(), False),
+])
 def test_which_errors_are_final(error: Exception, final: bool) -> None:
     assert is_final(error) is final

@@ -19,9 +19,7 @@ def run(example: str, *arguments: str) -> str:
 
 def test_hello(broker: RunningBroker) -> None:
     assert run("client_hello.py", broker.address).splitlines() == [
-        "greetings/hello HELLO",
-        "greetings/bonjour BONJOUR",
-        "greetings/moin MOIN",
+        "greetings/hello HELLO", "greetings/bonjour BONJOUR", "greetings/moin MOIN",
     ]
 
 

@@ -90,59 +90,29 @@ class TestExchange:
 
 
 class TestBadMessages:
-    @pytest.mark.parametrize(
-        "first",
-        [
-            b"",
-            b"n",
-            b"n,,",
-            b"p=tls-unique,,n=user,r=c",
-            b"x,,n=user,r=c",
-            b"n,a=other,n=user,r=c",
-            b"n,,r=c,n=user",
-            b"n,,m=ext,n=user,r=c",
-            b"n,,n=user",
-            b"n,,n=us=er,r=c",
-            b"n,,n=user,r=",
-            b"n,,n=user,r=\xff",
-            b"n,,n=user,r=" + b"c" * 5000,
-            b"n,,n=us\x00er,r=c",
-        ],
-    )
+    @pytest.mark.parametrize("first", [
+        b"", b"n", b"n,,", b"p=tls-unique,,n=user,r=c", b"x,,n=user,r=c", b"n,a=other,n=user,r=c",
+        b"n,,r=c,n=user", b"n,,m=ext,n=user,r=c", b"n,,n=user", b"n,,n=us=er,r=c", b"n,,n=user,r=",
+        b"n,,n=user,r=\xff",
+        b"n,,n=user,r=" + b"c" * 5000, b"n,,n=us\x00er,r=c",
+    ])
     def test_client_first(self, first: bytes) -> None:
         with pytest.raises(ScramError):
             server().challenge(first)
 
-    @pytest.mark.parametrize(
-        "first",
-        [
-            b"",
-            b"r=cserver",
-            b"r=other,s=MTIz,i=4096",
-            b"r=c,s=MTIz,i=4096",
-            b"r=cserver,s=!,i=4096",
-            b"r=cserver,s=MTIz,i=1",
-            b"r=cserver,s=MTIz,i=99999999",
-            b"r=cserver,s=MTIz,i=many",
-            b"m=x,r=cserver,s=MTIz,i=4096",
-        ],
-    )
+    @pytest.mark.parametrize("first", [
+        b"", b"r=cserver", b"r=other,s=MTIz,i=4096", b"r=c,s=MTIz,i=4096", b"r=cserver,s=!,i=4096",
+        b"r=cserver,s=MTIz,i=1", b"r=cserver,s=MTIz,i=99999999", b"r=cserver,s=MTIz,i=many",
+        b"m=x,r=cserver,s=MTIz,i=4096",
+    ])
     def test_server_first(self, first: bytes) -> None:
         with pytest.raises(ScramError):
             ScramClient("user", "pencil", "c").final(first)
 
-    @pytest.mark.parametrize(
-        "final",
-        [
-            b"",
-            b"c=biws,r=cserver",
-            b"c=biws,r=other,p=MTIz",
-            b"c=eSws,r=cserver,p=MTIz",
-            b"c=biws,r=cserver,p=MTIz",
-            b"c=biws,r=cserver,p=!",
-            b"r=cserver,c=biws,p=MTIz",
-        ],
-    )
+    @pytest.mark.parametrize("final", [
+        b"", b"c=biws,r=cserver", b"c=biws,r=other,p=MTIz", b"c=eSws,r=cserver,p=MTIz",
+        b"c=biws,r=cserver,p=MTIz", b"c=biws,r=cserver,p=!", b"r=cserver,c=biws,p=MTIz",
+    ])
     def test_client_final(self, final: bytes) -> None:
         side = server()
         side.challenge(b"n,,n=user,r=c")
@@ -168,17 +138,10 @@ class TestBadMessages:
 
 
 class TestSaslprep:
-    @pytest.mark.parametrize(
-        ("text", "prepared"),
-        [
-            ("I\u00adX", "IX"),
-            ("user", "user"),
-            ("USER", "USER"),
-            ("\u00aa", "a"),
-            ("\u2168", "IX"),
-            ("a\u00a0b", "a b"),
-        ],
-    )
+    @pytest.mark.parametrize(("text", "prepared"), [
+        ("I\u00adX", "IX"), ("user", "user"), ("USER", "USER"), ("\u00aa", "a"), ("\u2168", "IX"),
+        ("a\u00a0b", "a b"),
+    ])
     def test_mapping(self, text: str, prepared: str) -> None:
         """RFC 4013, section 3."""
         assert saslprep(text) == prepared

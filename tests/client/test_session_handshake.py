@@ -40,31 +40,17 @@ from tests.client.helpers import closing_error, connect, connected, deliver, sen
 class TestHandshake:
     def test_connect_says_everything_that_was_chosen(self) -> None:
         will = Will("gone", b"x", 1, True, Properties(will_delay_s=5))
-        session = Session(
-            SessionOptions(
-                client_id="me",
-                clean_start=False,
-                session_expiry_s=77,
-                keep_alive_s=33,
-                receive_maximum=9,
-                max_packet_bytes=5000,
-                topic_alias_maximum=4,
-                will=will,
-                username="u",
-                password="p",
-                connect_properties=Properties(
-                    user_properties=(("a", "1"), ("a", "2")), request_problem_information=False
-                ),
-            )
-        )
+        session = Session(SessionOptions(
+            client_id="me", clean_start=False, session_expiry_s=77, keep_alive_s=33, receive_maximum=9,
+            max_packet_bytes=5000, topic_alias_maximum=4, will=will, username="u", password="p",
+            connect_properties=Properties(
+                user_properties=(("a", "1"), ("a", "2")), request_problem_information=False
+            ),
+        ))
         session.connect(0.0)
         told = Properties(
-            session_expiry_s=77,
-            receive_maximum=9,
-            maximum_packet_size_bytes=5000,
-            topic_alias_maximum=4,
-            user_properties=(("a", "1"), ("a", "2")),
-            request_problem_information=False,
+            session_expiry_s=77, receive_maximum=9, maximum_packet_size_bytes=5000, topic_alias_maximum=4,
+            user_properties=(("a", "1"), ("a", "2")), request_problem_information=False,
         )
         assert sent_packets(session) == [Connect("me", False, 33, V5, will, "u", b"p", told)]
 
@@ -149,14 +135,8 @@ class TestHandshake:
 
     @pytest.mark.parametrize(
         ("name", "value"),
-        [
-            ("version", 6),
-            ("keep_alive_s", -1),
-            ("receive_maximum", 0),
-            ("max_packet_bytes", 1),
-            ("topic_alias_maximum", 70_000),
-            ("session_expiry_s", 2**32),
-        ],
+        [("version", 6), ("keep_alive_s", -1), ("receive_maximum", 0), ("max_packet_bytes", 1),
+         ("topic_alias_maximum", 70_000), ("session_expiry_s", 2**32)],
     )
     def test_impossible_options_are_refused_by_name(self, name: str, value: int) -> None:
         with pytest.raises(ConfigError, match=name):

@@ -27,11 +27,9 @@ class Conversation(RuleBasedStateMachine):
 
     @initialize(ours=st.integers(1, 4), theirs=st.integers(1, 4))
     def start(self, ours: int, theirs: int) -> None:
-        self.session = Session(
-            SessionOptions(
-                client_id="c", clean_start=False, session_expiry_s=1000, receive_maximum=ours, keep_alive_s=0
-            )
-        )
+        self.session = Session(SessionOptions(
+            client_id="c", clean_start=False, session_expiry_s=1000, receive_maximum=ours, keep_alive_s=0
+        ))
         self.server = ModelServer(Properties(receive_maximum=theirs), hold_acks=True)
         self.to_server = bytearray()
         self.to_client = bytearray()

@@ -82,18 +82,15 @@ class TestServerLimits:
         with pytest.raises(NotConnectedError):
             Session(SessionOptions()).publish(Publish("t"))
 
-    @pytest.mark.parametrize(
-        "packet",
-        [
-            Publish("a/+", b"", 1),
-            Publish("", b"", 1),
-            Publish("a\0b", b"", 1),
-            Publish("t", b"", 3),
-            Publish("t", b"", 1, properties=Properties(subscription_identifiers=(1,))),
-            Publish("t", b"", 1, properties=Properties(topic_alias=1)),
-            Publish("t", b"", 1, properties=Properties(server_reference="x")),
-        ],
-    )
+    @pytest.mark.parametrize("packet", [
+        Publish("a/+", b"", 1),
+        Publish("", b"", 1),
+        Publish("a\0b", b"", 1),
+        Publish("t", b"", 3),
+        Publish("t", b"", 1, properties=Properties(subscription_identifiers=(1,))),
+        Publish("t", b"", 1, properties=Properties(topic_alias=1)),
+        Publish("t", b"", 1, properties=Properties(server_reference="x")),
+    ])
     def test_what_no_server_could_take_is_refused_at_once(self, packet: Publish) -> None:
         session = Session(SessionOptions())
         with pytest.raises((BraidError, ValueError)):

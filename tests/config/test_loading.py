@@ -14,6 +14,7 @@ from braidmq.config import (
     flag_of,
     format_verifier,
     load_config,
+    overlooked_variables,
     without_secrets,
 )
 from braidmq.errors import ConfigError
@@ -169,10 +170,22 @@ def test_a_mistake_in_a_variable_is_named(variable: str, value: str, message: st
 
 
 def test_variables_of_others_under_our_prefix_are_let_pass() -> None:
-    assert (
-        load_config(env={"BRAIDMQ_PORT": "tcp://10.0.0.1:1883", "BRAIDMQ_SERVICE_HOST": "10.0.0.1"})
-        == Config()
-    )
+    env = {"BRAIDMQ_PORT": "tcp://10.0.0.1:1883", "BRAIDMQ_SERVICE_HOST": "10.0.0.1", "PATH": "/bin"}
+    env |= {"BRAIDMQ_PORT_1883_TCP_ADDR": "10.0.0.1", "BRAIDMQ_CLUSTER_SERVICE_PORT": "1"}
+    assert load_config(env=env) == Config()
+    assert overlooked_variables(env) is None
+
+
+def test_variables_that_set_nothing_are_told_in_one_line() -> None:
+    env = {"BRAIDMQ_LIMIT_INFLIGHT_MAX": "3", "BRAIDMQ_COLOUR": "red", "BRAIDMQ_LIMITS_INFLIGHT_MAX": "3"}
+    assert load_config(env=env).limits.inflight_max == 3
+    told = overlooked_variables(env)
+    assert told is not None
+    assert "BRAIDMQ_LIMIT_INFLIGHT_MAX (did you mean BRAIDMQ_LIMITS_INFLIGHT_MAX?)" in told
+    assert "BRAIDMQ_COLOUR" in told
+    assert "\n" not in told
+    every_setting = {setting.variable: "" for setting in SETTINGS.values() if setting.is_scalar}
+    assert overlooked_variables({"BRAIDMQ_CONFIG": "", "BRAIDMQ_PASSWORD": "", **every_setting}) is None
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,31 @@ def test_it_is_noticed_at_the_start(
     keeper.close()
 
 
+def to_a_directory(path: Path) -> None:
+    path.mkdir()
+    (path / "something").touch()
+
+
+@pytest.mark.parametrize("put", [to_a_directory, lambda path: path.symlink_to(path.parent / "nowhere")])
+def test_what_is_no_file_is_set_aside_by_salvage(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    started_often(tmp_path)
+    for number in (2, 3):
+        path_of(tmp_path, number).unlink()
+        put(path_of(tmp_path, number))
+    with pytest.raises(StoreError, match=r"braid: can't be read"):
+        Keeper(tmp_path)
+    keeper = Keeper(tmp_path, salvage=True)
+    assert keeper.state.retained.keys() == {b"early1", b"late1"}
+    assert any("log-0000000002.braid: is no file; it is now" in told for told in keeper.told)
+    assert os.path.lexists(tmp_path / "log-0000000002.damaged")
+    living = [retain(topic, payload) for topic, payload in retained(keeper).items()]
+    keeper.store.checkpoint_from(lambda: iter(living))
+    keeper.close()
+    found = Keeper(tmp_path)  # sound again
+    assert found.state.retained.keys() == {b"early1", b"late1"}
+    found.close()
+
+
 def test_a_salvage_that_crashes_before_all_is_written_anew_may_be_repeated(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     started_often(directory)

@@ -161,6 +161,29 @@ def test_a_full_disk_delays_and_loses_nothing(
     keeper.close()
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_directory_that_is_moved_away_is_noticed(tmp_path: Path, is_replaced: bool) -> None:
+    directory, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    keeper = Keeper(directory)
+    keeper.keep(retain(b"before", b"1"))
+    directory.rename(elsewhere)
+    if is_replaced:
+        directory.mkdir()
+    keeper.commit(retain(b"during", b"2"))
+    wait_for(lambda: keeper.store.is_failing)
+    assert keeper.kept == 1
+    assert str(directory) in keeper.told[0]
+    assert ("was moved away" if is_replaced else "No such file or directory") in keeper.told[0]
+    if is_replaced:
+        directory.rmdir()
+    elsewhere.rename(directory)
+    keeper.run_reports(lambda: keeper.kept == 2)
+    keeper.close()
+    keeper = Keeper(directory)
+    assert retained(keeper) == {b"before": b"1", b"during": b"2"}
+    keeper.close()
+
+
 def test_closing_with_a_full_disk_ends_and_keeps_what_was_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from braidmq.config import Config, load_config, located, without_secrets
+from braidmq.config import Config, load_config, located, overlooked_variables, without_secrets
 from braidmq.errors import ConfigError
 from braidmq.net.files import files_granted, shortage
 
@@ -30,8 +30,10 @@ def check_config(file: FileArgument, /, *, as_json: JsonFlag = False, as_toml: T
     except ConfigError as error:
         print(f"braidmq: {located(error, file)}", file=sys.stderr)
         return 1
-    if warning := shortage(files_granted(), config.limits.connections_max):
-        print(f"braidmq: warning: {warning}", file=sys.stderr)
+    files = shortage(files_granted(), config.limits.connections_max)
+    for warning in (files, overlooked_variables(os.environ)):
+        if warning:
+            print(f"braidmq: warning: {warning}", file=sys.stderr)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(without_secrets(config))).decode())
     elif as_toml:

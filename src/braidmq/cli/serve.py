@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from braidmq.cli.logs import configure_logs
-from braidmq.config import SETTINGS, Config, flag_of, load_config, located
+from braidmq.config import SETTINGS, Config, flag_of, load_config, located, overlooked_variables
 from braidmq.errors import BraidError, ConfigError
 
 
@@ -115,7 +115,9 @@ def _announce(addresses: list[str], config: Config) -> None:
 
     for address in addresses:
         print(f"listening on {address}", flush=True)
-    if warning := shortage(files_granted(), config.limits.connections_max):
-        print(f"warning: {warning}", flush=True)
+    files = shortage(files_granted(), config.limits.connections_max)
+    for warning in (files, overlooked_variables(os.environ)):
+        if warning:
+            print(f"warning: {warning}", flush=True)
     if config.auth.allow_anonymous is None and config.auth.lets_strangers_in:
         print("no authentication is configured: everybody on this machine can connect", flush=True)

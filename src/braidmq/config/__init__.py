@@ -19,7 +19,7 @@ from braidmq.config.definition import (
     is_loopback,
 )
 from braidmq.config.groups import GroupOverride, GroupsConfig, PolicyName
-from braidmq.config.loading import load_config, located
+from braidmq.config.loading import load_config, located, overlooked_variables
 from braidmq.config.settings import (
     ENVIRONMENT_PREFIX,
     REPEATED_TABLES,
@@ -51,6 +51,7 @@ __all__ = [
     "is_loopback",
     "load_config",
     "located",
+    "overlooked_variables",
     "parse_place",
     "refuse_contradictions",
     "without_secrets",

@@ -27,8 +27,12 @@ from braidmq.config.settings import (
 from braidmq.config.toml import Keys, line_of, nearest, parse_toml, read_text
 from braidmq.errors import ConfigError
 
-# What Kubernetes tells of a service of the name of one of our tables; we have no settings that end so.
-OF_A_SERVICE: Final = re.compile(ENVIRONMENT_PREFIX + r"CLUSTER_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_\w+)?)")
+# What Kubernetes tells of a service called braidmq, or braidmq-cluster; we have no settings that end so.
+OF_A_SERVICE: Final = re.compile(
+    ENVIRONMENT_PREFIX + r"(CLUSTER_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_\w+)?)"
+)
+# Of our program, and no settings: the file itself, and what clients need. The last are for our own tests.
+NO_SETTINGS: Final = re.compile(ENVIRONMENT_PREFIX + r"(CONFIG|PASSWORD|(TEST|KILL|QUEUED)_\w+|ONLY)")
 
 
 def load_config(
@@ -46,6 +50,24 @@ def load_config(
     except ConfigError as error:
         raise located(error, path) from error
     return config
+
+
+def overlooked_variables(env: Mapping[str, str]) -> str | None:
+    """One line about variables that look like settings of ours and are none; None if there are none such."""
+    known = {setting.variable: None for setting in SETTINGS.values() if setting.is_scalar}
+    unknown = [
+        variable
+        for variable in env
+        if variable.startswith(ENVIRONMENT_PREFIX)
+        and variable not in known
+        and not OF_A_SERVICE.fullmatch(variable)
+        and not NO_SETTINGS.fullmatch(variable)
+    ]
+    if not unknown:
+        return None
+    hints = {variable: nearest(variable, list(known)).removeprefix("; ") for variable in unknown}
+    named = [f"{variable} ({hint})" if hint else variable for variable, hint in hints.items()]
+    return f"these variables set nothing: {', '.join(named)}"
 
 
 def located(error: ConfigError, path: Path | None) -> ConfigError:
@@ -143,9 +165,8 @@ class _Source(NamedTuple):
 def _from_environment(env: Mapping[str, str]) -> dict[str, _Source]:
     """The settings among the variables.
 
-    Foreign variables under our prefix are let pass, because Kubernetes sets such (BRAIDMQ_SERVICE_HOST, for
-    a service of that name); one that begins like a table of ours must be a key of it, unless it is what
-    Kubernetes sets for a service called braidmq-cluster.
+    Foreign variables under our prefix are let pass (see `overlooked_variables`); one that begins like a table
+    of ours must be a key of it, unless it is what Kubernetes sets for a service called braidmq-cluster.
     """
     by_variable = {setting.variable: setting for setting in SETTINGS.values() if setting.is_scalar}
     found = {}

@@ -51,6 +51,8 @@ class Loader:
         self._salvage = salvage
 
     def load(self) -> State:
+        if self._salvage:
+            self._set_aside_what_is_no_file()
         self._remove_unfinished()
         present = numbers_in(self._directory)
         headers = {number: self._header(number) for number in present}
@@ -68,6 +70,21 @@ class Loader:
         return self.state
 
     # ---- what is there -------------------------------------------------------------------------------
+
+    def _set_aside_what_is_no_file(self) -> None:
+        """A directory, or a link that leads nowhere, under the name of a log: that log is missing."""
+        for path in (path_of(self._directory, number) for number in numbers_in(self._directory)):
+            if path.is_file():
+                continue
+            aside = path.with_suffix(".damaged")
+            try:
+                path.rename(aside)
+            except OSError as error:
+                raise StoreError(
+                    f"{path}: is no file, and can't be renamed: {error.strerror}; move it away"
+                ) from error
+            self.has_salvaged = True
+            self.notes.append(f"{path}: is no file; it is now {aside}")
 
     def _remove_unfinished(self) -> None:
         """A newest log that ends within its header was being made when the crash came: nothing was in it."""
@@ -187,8 +204,11 @@ class Loader:
     def _note_damage(self, path: Path, offset: int) -> None:
         self.has_salvaged = True
         copy = path.with_suffix(".damaged")
-        if not copy.exists():
-            shutil.copy2(path, copy)
+        try:
+            if not copy.exists():
+                shutil.copy2(path, copy)
+        except OSError as error:
+            raise StoreError(f"{path}: can't be copied to {copy}: {error.strerror}") from error
         self.notes.append(f"{path}: damaged at byte {offset}; what could be read is kept, the file is {copy}")
 
 

@@ -9,6 +9,7 @@ written before, and nothing of it is reported as kept. So a full disk delays pro
 """
 
 import contextlib
+import errno
 import os
 import threading
 import time
@@ -47,6 +48,7 @@ class LogWriter:
     ) -> None:
         self.is_failing = False
         self._directory = directory
+        self._place = _identity(directory)
         self._manifest = manifest
         self._previous = previous  # how the file ended that was there before
         self._syncs = syncs
@@ -161,10 +163,17 @@ class LogWriter:
             self._on_kept(reports)
 
     def _append(self, data: bytes) -> None:
+        if data:
+            self._check_place()
         write_all(self._descriptor, data, self._offset)
         if self._syncs and data:
             os.fdatasync(self._descriptor)
         self._offset += len(data)
+
+    def _check_place(self) -> None:
+        """Raise OSError if the directory isn't where the next start would look for it."""
+        if _identity(self._directory) != self._place:
+            raise OSError(errno.ESTALE, "the data directory was moved away, and another is in its place")
 
     def _insist(self, action: Callable[[], None]) -> bool:
         """Do it until it works; False if the store is closed before."""
@@ -238,6 +247,11 @@ class LogWriter:
                 path_of(self._directory, unneeded).unlink()
         except OSError as error:
             self._tell(f"{self._directory}: old logs can't be removed: {error}")
+
+
+def _identity(directory: Path) -> tuple[int, int]:
+    found = directory.stat()
+    return found.st_dev, found.st_ino
 
 
 def _bytes_of(action: Callable[[], object] | tuple[bytes, Kept] | None) -> int:

@@ -213,6 +213,16 @@ def test_time_alone_makes_another_member_worth_it_when_the_best_is_overdue() -> 
     assert now < 1.3
 
 
+def test_nobody_waits_for_a_quick_member_whose_socket_is_full() -> None:
+    policy = make_policy("adaptive", Random(0))
+    quick, slow = working(policy, "quick", 0.01), working(policy, "slow", 1.0)
+    assert policy.choose(1.0, None, None, 1) is quick
+    quick.is_pressed = True  # its client reads nothing, perhaps for ever
+    assert policy.choose(1.0, None, None, 1) is slow
+    slow.is_pressed = True
+    assert policy.choose(1.0, None, None, 1) is quick
+
+
 def test_a_slow_member_is_tried_again_after_a_while() -> None:
     policy = make_policy("adaptive", Random(0))
     quick, slow = working(policy, "quick", 0.02), working(policy, "slow", 0.2)

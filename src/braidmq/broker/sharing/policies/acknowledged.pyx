@@ -173,7 +173,8 @@ cdef class AdaptivePolicy(Policy):
             self.estimate(seat, qos, now, mean_s)
             if seat.is_barred:
                 continue
-            if self.closed_for(seat, now, mean_s) <= 0.0:    # nobody waits for one whose turn it isn't
+            # Nobody waits for one whose turn it isn't, nor for one whose socket is full: for how long, time can't tell.
+            if self.closed_for(seat, now, mean_s) <= 0.0 and not seat.member.under_pressure():
                 least_s = min(least_s, seat.expected_s)
             rate += 1.0 / max(seat.service_s, SERVICE_LEAST_S)
         return REACH * (least_s + (pending - 1) / rate) if rate else INFINITY
