@@ -10,6 +10,7 @@ from braidmq.errors import ProtocolError
 from braidmq.messages.message import Message
 from braidmq.store import Store
 from braidmq.store.state import State
+from braidmq.timing.stopwatch import Stopwatch
 from tests.broker.world import SlowStore, World
 
 PLAIN = bytes((1, 0))
@@ -20,10 +21,16 @@ class Side:
     """One node: a broker with its clients, and what joins it to its peer."""
 
     def __init__(
-        self, node: int, peer: int, store: Store | None = None, boot: int = 1, **limits: int
+        self,
+        node: int,
+        peer: int,
+        store: Store | None = None,
+        boot: int = 1,
+        stopwatch: Stopwatch | None = None,
+        **limits: int,
     ) -> None:
         self.node = node
-        self.world = World(store, **limits)
+        self.world = World(store, stopwatch=stopwatch, **limits)
         self.broker = self.world.broker
         self.boot = boot
         self.peer_node = peer
@@ -34,6 +41,7 @@ class Side:
         self.frames: list[tuple[int, bytes]] = []
         self.failures: list[str] = []
         self.flow: list[str] = []
+        self.is_read = True
         self.for_groups: list[tuple[int, bytes, int, str | None]] = []  # group, payload, QoS, publisher
         self.broker.groups.deliver_to = self._deliver_to  # type: ignore[method-assign]
         self.broker.router.remote = self
@@ -86,10 +94,10 @@ class Side:
         pass
 
     def pause_reading(self) -> None:
-        pass
+        self.is_read = False
 
     def resume_reading(self) -> None:
-        pass
+        self.is_read = True
 
     def defer(self, action: Callable[[], None]) -> None:
         self.world.deferred.append(action)

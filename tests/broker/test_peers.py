@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braidmq.broker.events import Delivered, Event
 from braidmq.broker.peers import PeerTarget, client_id_of, node_of
 from braidmq.broker.publishing import groups_of
 from braidmq.broker.restoring import living, restore
@@ -25,7 +26,7 @@ from braidmq.wire import (
     Subscription,
 )
 from tests.broker.linked import NOBODY, PLAIN, Link, Side, restarted
-from tests.broker.world import Client, SlowStore, World
+from tests.broker.world import Client, SlowStore, TickingStopwatch, World
 from tests.durability.paged import PagingStore, settle
 
 GROUPS = bytes((3, 0, 2)) + (7).to_bytes(8, "little") + (2**64 - 1).to_bytes(8, "little")
@@ -424,6 +425,7 @@ def test_a_link_that_is_not_written_congests_and_drops_beyond_twice_its_limit() 
         publisher.send(Publish("t", bytes(1_000_000)))
     assert publisher.is_paused
     assert one.dropped("slow_subscriber") == 4
+    assert one.peer.forwarded_qos0 == 16
     link.flow()
     assert not publisher.is_paused
     assert two.peer.received_qos0 == 16
@@ -437,6 +439,73 @@ def test_publishers_go_on_when_the_link_is_lost() -> None:
     assert publisher.is_paused
     link.cut()
     assert not publisher.is_paused
+
+
+def test_a_link_that_makes_much_work_lets_others_have_their_turn_and_loses_nothing() -> None:
+    one, two = Side(1, 2), Side(2, 1, stopwatch=TickingStopwatch(1.0))
+    subscriber = two.world.connect("subscriber")
+    subscriber.subscribe("t/#")
+    two.world.run_deferred()
+    link = Link(one, two)
+    sent = [b"%d" % number for number in range(200)]
+    for number, payload in enumerate(sent):
+        one.broker.publishing.publish(Message(b"t/%d" % number, payload, qos=number % 2))
+    link.lanes[1].receive(link.lanes[0].output.take(), two.world.now)
+    assert not two.is_read
+    assert two.peer.received_entries < 100
+    assert two.broker.hub.resting == 1
+    two.world.run_deferred()
+    assert (two.is_read, two.broker.hub.resting) == (True, 0)
+    assert subscriber.payloads() == sent
+    link.flow()
+    assert one.peer.queued_count == 0
+
+
+def test_a_route_has_the_peers_whoever_may_read_here() -> None:
+    one, two, link = linked()
+    one.broker.router.restrict(lambda session, topic: False)
+    local = one.world.connect("local")
+    local.subscribe("t")
+    far = two.world.connect("far")
+    far.subscribe("t")
+    one.world.connect("publisher").send(Publish("t", b"x"), Publish("t", b"y", qos=1, packet_id=1))
+    link.flow()
+    assert (local.payloads(), far.payloads()) == ([], [b"x", b"y"])
+
+
+def test_topics_with_the_same_filters_and_peers_share_a_fan_out() -> None:
+    one = Side(1, 2)
+    publish = one.broker.publishing.publish
+    one.world.connect("local").subscribe("t/#")
+    for topic in (b"t/a", b"t/b"):
+        publish(Message(topic, b"x"))
+    routes = one.broker.router.routes
+    assert routes[b"t/a"] is routes[b"t/b"]
+    assert len(routes[b"t/a"].peers) == 1
+    one.hops = lambda topic: ()  # type: ignore[method-assign]
+    publish(Message(b"t/c", b"x"))
+    assert routes[b"t/c"] is not routes[b"t/a"]
+    assert routes[b"t/c"].peers == []
+    one.broker.router.forget_routes()
+    assert routes == {}
+    publish(Message(b"t/a", b"x"))
+    assert routes[b"t/a"].peers == []
+
+
+def test_observers_are_told_what_goes_to_another_node() -> None:
+    one, _, _ = linked()
+    seen: list[Delivered] = []
+
+    class Watcher:
+        wants = frozenset({Delivered})
+
+        def observe(self, event: Event) -> None:
+            assert isinstance(event, Delivered)
+            seen.append(event)
+
+    one.broker.add_observer(Watcher())
+    one.world.connect("publisher").send(Publish("t", b"x"), Publish("t", b"y", qos=1, packet_id=1))
+    assert [(event.client_id, event.qos) for event in seen] == [(client_id_of(2), 0), (client_id_of(2), 1)]
 
 
 # ---- relinks, restarts -------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ cdef class PeerOutlet(Lane):
 
     cdef Forwarded write_run(self, bytes head, const unsigned char* frames, Py_ssize_t size,
                              long long messages) except *
-    cdef int write_runs(self, bytes head, const unsigned char* frames, const unsigned char* end,
-                        Outcome outcome) except -1
+    cdef long long write_runs(self, bytes head, const unsigned char* frames, const unsigned char* end,
+                              Outcome outcome) except -1
     cdef int write_entry(self, Message message, bytes head, unsigned long long sequence) except -1
 
 

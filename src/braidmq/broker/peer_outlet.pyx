@@ -79,23 +79,27 @@ cdef class PeerOutlet(Lane):
             return TAKEN
         return self.overfull()
 
-    cdef int write_runs(self, bytes head, const unsigned char* frames, const unsigned char* end,
-                        Outcome outcome) except -1:
-        """The same in parts that the other end accepts, each of whole frames."""
+    cdef long long write_runs(self, bytes head, const unsigned char* frames, const unsigned char* end,
+                              Outcome outcome) except -1:
+        """The same in parts that the other end accepts, each of whole frames; how many messages were taken."""
         cdef const unsigned char* frame = frames
         cdef const unsigned char* begin = frames
         cdef unsigned int body_bytes = 0
         cdef long long messages = 0
+        cdef long long taken = 0
+        cdef Forwarded forwarded
         while frame < end:
             frame += 1 + read_varint(frame + 1, end - frame - 1, &body_bytes)
             frame += body_bytes
             messages += 1
             if frame - begin >= RUN_BYTES_MAX or frame == end:
-                if self.write_run(head, begin, frame - begin, messages) == TAKEN_FULL:
+                forwarded = self.write_run(head, begin, frame - begin, messages)
+                taken += messages if forwarded != DROPPED else 0
+                if forwarded == TAKEN_FULL:
                     outcome.congested = self
                 begin = frame
                 messages = 0
-        return 0
+        return taken
 
     cdef int write_entry(self, Message message, bytes head, unsigned long long sequence) except -1:
         """Promise an entry: it leaves when the store has it."""

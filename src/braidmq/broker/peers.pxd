@@ -1,7 +1,7 @@
 from braidmq.broker.backlog cimport Ring
 from braidmq.broker.peer_outlet cimport PeerOutlet
 from braidmq.broker.queued cimport QueuedReceiver
-from braidmq.broker.receiver cimport Outcome, Target
+from braidmq.broker.receiver cimport Frames, Outcome, Target
 from braidmq.messages.message cimport Message
 
 
@@ -34,4 +34,5 @@ cdef class Peer(QueuedReceiver):
     cdef int send_waiting(self) except -1
     cdef int settle_sent(self, unsigned long long position) except -1
     cdef int settle_waiting(self, unsigned long long position) except -1
+    cdef int write(self, Target target, str publisher, Frames frames, Outcome outcome) except -1
     cdef int pass_on(self, Message message, Target target, Outcome outcome) except -1

@@ -18,7 +18,7 @@ from braidmq.broker.counters cimport (
 )
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.lane cimport Answer
-from braidmq.broker.outlet cimport TAKEN_FULL
+from braidmq.broker.outlet cimport DROPPED, TAKEN_FULL, Forwarded
 from braidmq.broker.peer_frames cimport PUBLISHED, ROUTE_GROUPS
 from braidmq.broker.peer_outlet cimport PeerOutlet, run_head, write_number
 from braidmq.broker.queued cimport QueuedReceiver
@@ -144,10 +144,19 @@ cdef class Peer(QueuedReceiver):
             self.hub.counters.drop(DROP_PEER_AWAY, run.frames.count)
             return 0
         frames = run.in_version(True)
-        self.forwarded_qos0 += frames.count
+        return self.write(target, run.publisher, frames, outcome)
+
+    cdef int write(self, Target target, str publisher, Frames frames, Outcome outcome) except -1:
+        """Give plain frames to the link, with a header if they are for groups."""
+        cdef Forwarded forwarded
         if target.identifiers[1] & ROUTE_GROUPS:
-            return self.lane.write_runs(run_head(target.identifiers, run.publisher), frames.start, frames.end, outcome)
-        if self.lane.write_run(None, frames.start, frames.end - frames.start, frames.count) == TAKEN_FULL:
+            self.forwarded_qos0 += self.lane.write_runs(
+                run_head(target.identifiers, publisher), frames.start, frames.end, outcome)
+            return 0
+        forwarded = self.lane.write_run(None, frames.start, frames.end - frames.start, frames.count)
+        if forwarded != DROPPED:
+            self.forwarded_qos0 += frames.count
+        if forwarded == TAKEN_FULL:
             outcome.congested = self.lane
         return 0
 
@@ -157,14 +166,9 @@ cdef class Peer(QueuedReceiver):
         if self.lane is None:
             return self.hub.drop_message(DROP_PEER_AWAY, message, self.client_id)
         write_publish(frame, message, True, 0, False, False, 0, b"", 0, False, self.hub.now)
-        self.forwarded_qos0 += 1
         self.tell_forwarded(message, frame.size())
-        if target.identifiers[1] & ROUTE_GROUPS:
-            return self.lane.write_runs(run_head(target.identifiers, message.publisher), frame.start(),
-                                        frame.start() + frame.size(), outcome)
-        if self.lane.write_run(None, frame.start(), frame.size(), 1) == TAKEN_FULL:
-            outcome.congested = self.lane
-        return 0
+        return self.write(target, message.publisher,
+                          Frames(frame.start(), frame.start() + frame.size(), 1, frame.size()), outcome)
 
     # ---- the stream of entries -----------------------------------------------------------------------
 
