@@ -9,13 +9,15 @@ class ProtocolError(BraidError):
     """A peer broke MQTT's rules.
 
     It carries the reason code that MQTT names for the fault; the shell alone turns it into a CONNACK, an
-    acknowledgement or a DISCONNECT of the peer's protocol version.
+    acknowledgement or a DISCONNECT of the peer's protocol version. `server_reference` is where the peer
+    should go instead; empty if nothing is said about that.
     """
 
-    def __init__(self, reason: int, detail: str) -> None:
+    def __init__(self, reason: int, detail: str, server_reference: str = "") -> None:
         super().__init__(f"{detail} (reason 0x{reason:02X})")
         self.reason = reason
         self.detail = detail
+        self.server_reference = server_reference
 
 
 class ConfigError(BraidError):

@@ -110,6 +110,8 @@ class Broker:
         self.run_aside: Aside | None = None
         # Who else may have a client's session, and is asked before it is used here; None: nobody.
         self.claims: Claims | None = None
+        # Where new clients should go instead (empty: anywhere else); None, or it says None: they are welcome.
+        self.elsewhere: Callable[[], str | None] | None = None
         # Who else must know of a subscription before it is confirmed; None: nobody.
         self.announcements: Announcements | None = None
         self.wills = Wills(limits.wills_bytes_max)
@@ -218,6 +220,9 @@ class Broker:
     def check_connect(self, packet: Connect) -> None:
         """Raise ProtocolError if the CONNECT asks for what nobody can have here."""
         self.connects_received += 1
+        reference = self.elsewhere() if self.elsewhere is not None else None
+        if reference is not None:
+            raise ProtocolError(ReasonCode.USE_ANOTHER_SERVER, "this server is being drained", reference)
         self._check_seats()
         check_wishes(packet, self.limits, can_keep=not self.hub.promises.store.is_failing)
 

@@ -218,25 +218,28 @@ class Connection(Lane):
 
     def fail(self, error: ProtocolError) -> None:
         """The client has broken the protocol, or can't have what it wants."""
-        self.end(error.reason, error.detail)
+        self.end(error.reason, error.detail, error.server_reference)
 
-    def end(self, reason: int, detail: str) -> None:
-        """Tell the client why, as far as its protocol version can, and close, whatever comes of telling."""
+    def end(self, reason: int, detail: str, server_reference: str = "") -> None:
+        """Tell the client why, as far as its protocol version can, and close, whatever comes of telling.
+
+        `server_reference` is where it should go instead.
+        """
         detail = shortened(detail)
         try:
             if self.state is State.OPEN:
-                self._say_goodbye(reason, detail)
+                self._say_goodbye(reason, detail, server_reference)
             elif self.state is State.AUTHENTICATES:
-                self._refuse_connect(reason, detail)
+                self._refuse_connect(reason, detail, server_reference)
         finally:
             self.close(detail)
 
-    def _say_goodbye(self, reason: int, detail: str) -> None:
+    def _say_goodbye(self, reason: int, detail: str, server_reference: str) -> None:
         if self.version == V5 and self.fits(DISCONNECT_BYTES):  # [MQTT-3.14.0-1] only after CONNACK
             reason = nearest_fault(reason, PacketType.DISCONNECT)
-            self.send(Disconnect(reason, self._reason_string(detail)))
+            self.send(Disconnect(reason, self._explained(detail, server_reference)))
 
-    def _refuse_connect(self, reason: int, detail: str) -> None:
+    def _refuse_connect(self, reason: int, detail: str, server_reference: str) -> None:
         if self.hub.watching.audience is not None:
             refused = ConnectRefused(client_id=self.client_id, peer=self.peer, reason=reason, why=detail)
             self.hub.watching.audience.tell(refused)
@@ -244,16 +247,20 @@ class Connection(Lane):
         if self.version == V5:
             if self.fits(CONNACK_BYTES):
                 reason = nearest_fault(reason, PacketType.CONNACK)
-                self.send(Connack(False, reason, self._reason_string(detail)))
+                self.send(Connack(False, reason, self._explained(detail, server_reference)))
         elif reason not in (ReasonCode.MALFORMED_PACKET, ReasonCode.PROTOCOL_ERROR):
             reason = nearest_fault(reason, PacketType.CONNACK)
             self.send(Connack(False, reason))  # [MQTT-3.2.2-6] session present is 0
 
-    def _reason_string(self, detail: str) -> Properties:
-        """Why, in words, unless the client does not want to read it or it does not fit."""
-        if not self._wants_reasons or not self.fits(len(detail.encode()) + REASON_STRING_OVERHEAD_BYTES):
+    def _explained(self, detail: str, server_reference: str) -> Properties:
+        """Where to go instead, and why, in words, if the client wants to read that; as far as it fits."""
+        size_bytes = REASON_STRING_OVERHEAD_BYTES + len(server_reference.encode())
+        if not self.fits(size_bytes):
             return NO_PROPERTIES
-        return Properties(reason_string=detail)
+        is_told_why = self._wants_reasons and self.fits(size_bytes + len(detail.encode()))
+        return Properties(
+            reason_string=detail if is_told_why else None, server_reference=server_reference or None
+        )
 
     def close(self, why: str) -> None:
         """End the connection from this side."""
