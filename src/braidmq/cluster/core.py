@@ -44,7 +44,7 @@ from braidmq.cluster.handshake import (
 )
 from braidmq.cluster.links import Link, Links
 from braidmq.cluster.local import Local
-from braidmq.cluster.members import Member, Members, State
+from braidmq.cluster.members import Member, Members, State, fitting
 from braidmq.cluster.parts import Part
 from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.cluster.telling import Faults, Telling
@@ -80,6 +80,7 @@ class Cluster:
         self._faults = Faults()
         self._beating = Beating(self.members, clock, local, self._telling)
         self._greeting = Greeting(identity, settings, clock, rng, local, self.members, self._faults)
+        self._newcomers: list[Member] = []  # to be introduced
         self._written = self.members.written(clock)
         self._beat_s = settings.failure_s / 12
         self._handshake_s = min(max(_HANDSHAKE_S_MIN, settings.failure_s), _HANDSHAKE_S_MAX)
@@ -280,7 +281,7 @@ class Cluster:
         yield from self._changed()
         yield from self._beating.send(member, now)
         if member.is_new_boot:
-            yield from self._introduce(member)
+            self._newcomers.append(member)
         for part in self._parts:
             yield from part.welcomed(member.node, welcome.parts, now)
             yield from part.linked(member.node, now)
@@ -291,10 +292,13 @@ class Cluster:
                 yield from self._take_forgot(Forgot(node), now)
         yield from self._take_introduce(Introduce(welcome.members), now)
 
-    def _introduce(self, member: Member) -> Iterator[Effect]:
-        for peer in self.members.linked():
-            if peer != member.node:
-                yield SendControl(peer, Introduce((member.introduced(),)))
+    def _introduce(self) -> Iterator[Effect]:
+        """Tell all of those who came since the last beat: two that came at once don't know of each other."""
+        newcomers, self._newcomers = self._newcomers, []
+        if newcomers:
+            introduce = Introduce(fitting(member.introduced() for member in newcomers))
+            for peer in self.members.linked():
+                yield SendControl(peer, introduce)
 
     def _tell_digest(self, member: Member, digest: bytes, now: float) -> Iterator[Tell]:
         member.warnings.pop("digest", None)
@@ -377,6 +381,7 @@ class Cluster:
             for member in changed:
                 yield from self._became(member, now)
             yield from self._changed()
+        yield from self._introduce()
         yield from self._beating.send_all(now)
 
     def _became(self, member: Member, now: float) -> Iterator[Effect]:

@@ -27,7 +27,7 @@ from braidmq.cluster.handshake import Hello, Introduced, Welcome
 from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.limits import KIB
 
-_TOLD_BYTES_MAX: Final = 32 * KIB  # of introductions in a Welcome; the rest is learnt from others
+_TOLD_BYTES_MAX: Final = 32 * KIB  # of introductions in a frame; the rest is learnt from others
 GONE_MAX: Final = 1024  # ids of members that are no more
 
 
@@ -174,9 +174,7 @@ class Members:
     def introductions(self) -> tuple[Introduced, ...]:
         """Whom a newcomer should dial. Hearsay isn't passed on, nor the dead: who would ever forget them?"""
         told = (*LINKED, State.SUSPECT, State.UNREACHABLE)
-        known = [m.introduced() for m in self._members.values() if m.was_linked and m.state in told]
-        sizes_bytes = accumulate(len(msgspec.msgpack.encode(one)) for one in known)
-        return tuple(one for one, bytes_ in zip(known, sizes_bytes, strict=True) if bytes_ <= _TOLD_BYTES_MAX)
+        return fitting(m.introduced() for m in self._members.values() if m.was_linked and m.state in told)
 
     def written(self, clock: HybridClock) -> tuple[Remembered, ...]:
         """What has to be found again after a restart."""
@@ -300,6 +298,13 @@ class Members:
         member.heard_at_s = now
         self._members[node] = member
         return member
+
+
+def fitting(introduced: Iterable[Introduced]) -> tuple[Introduced, ...]:
+    """As many as fit a frame."""
+    found = list(introduced)
+    sizes_bytes = accumulate(len(msgspec.msgpack.encode(one)) for one in found)
+    return tuple(one for one, bytes_ in zip(found, sizes_bytes, strict=True) if bytes_ <= _TOLD_BYTES_MAX)
 
 
 def _remembered(member: Member, clock: HybridClock) -> Remembered:
