@@ -10,7 +10,9 @@ from braidmq.sim.cluster import trace as seen
 from braidmq.sim.cluster.trace import Trace
 from braidmq.topics import split_shared
 
-STEADY_S: Final = 1.0  # what both ends have had for so long has told all there was to tell
+# What both ends have had for so long has told all there was to tell: of a link whose one way is broken an end
+# learns after a second of silence and a beat or two.
+STEADY_S: Final = 1.6
 
 GIVEN_UP: Final = frozenset({"dropped_queue_full"})
 
