@@ -9,7 +9,8 @@ from braidmq.cluster.clock import HybridClock
 from braidmq.cluster.events import Discovered
 from braidmq.cluster.settings import Identity, Remembered, Settings, key_of
 from braidmq.clustered.assembly import make_node
-from tests.broker.world import World
+from braidmq.wire import V5, Connack, Connect
+from tests.broker.world import Client, World
 
 SETTINGS = Settings(name="test", key=key_of(b"sixteen bytes and more"))
 
@@ -59,12 +60,29 @@ class TestShell:
         self.told.append(sentence)
 
 
+class NetWorld(World):
+    """A world whose clients are let in when other nodes have been asked."""
+
+    def __init__(self, net: "Net") -> None:
+        super().__init__()
+        self.net = net
+
+    def connect(self, client_id: str = "", version: int = V5, **fields: Any) -> Client:
+        client = self.open(version)
+        client.send(Connect(client_id, version=version, **fields))
+        self.net.settle()
+        answer = client.read()[0]
+        assert isinstance(answer, Connack), answer
+        assert answer.reason == 0, answer
+        return client
+
+
 class Member:
     """A node with its world of clients."""
 
     def __init__(self, net: "Net", name: str, number: int) -> None:
         self.net, self.name = net, name
-        self.world = World()
+        self.world = NetWorld(net)
         self.world.now = net.members[0].world.now if net.members else self.world.now
         identity = Identity(
             node=number << 32 | number, boot=1, name=name, addresses=(name,), keeps=True, version="test"

@@ -293,7 +293,7 @@ class Broker:
         self._check_owner(client_id, connection.user)  # again: somebody may have come meanwhile
         session = self.sessions.get(client_id)
         if session is not None:
-            self._take_over(session, ends=packet.clean_start)
+            self.take_over(session, ends=packet.clean_start)
             session = self.sessions.get(client_id)  # taking over may have ended it
         if session is not None and packet.clean_start:  # [MQTT-3.1.2-4]
             self.end_session(session, "replaced")
@@ -303,10 +303,10 @@ class Broker:
             self._resume(session)
             recheck(self, session)
             return session, True
-        self._check_quota(connection.user)
+        self.check_quota(connection.user)
         return self.add_session(client_id, connection.user), False
 
-    def _check_quota(self, user: str | None) -> None:
+    def check_quota(self, user: str | None) -> None:
         """Raise ProtocolError if there can't be one more session, of this user or at all."""
         per_user_max = self.limits.sessions_per_user_max
         if len(self.sessions) >= self.limits.sessions_max:
@@ -326,7 +326,8 @@ class Broker:
         if session is not None and session.owner != user:
             raise ProtocolError(ReasonCode.NOT_AUTHORIZED, "the session belongs to another user")
 
-    def _take_over(self, session: Session, *, ends: bool) -> None:
+    def take_over(self, session: Session, *, ends: bool) -> None:
+        """The client has connected again, here or elsewhere; `ends`: without this session."""
         other = session.outlet
         if isinstance(other, Connection):  # [MQTT-3.1.4-3]
             if not ends and session.will is not None and session.will.delay_s:
@@ -514,6 +515,11 @@ class Broker:
 
     def _awaits_store(self, connection: Connection) -> bool:
         return connection.session.is_remembered or not self.hub.promises.store.is_failing
+
+    def withdraw_will(self, session: Session) -> None:
+        """Nobody sends it from here."""
+        self.wills.put(session, None)
+        self._note_will(session, 0.0)
 
     def _note_will(self, session: Session, due_s: float) -> None:
         """Note the will for the store, or that there is none any more. The session need not last for that."""

@@ -88,14 +88,15 @@ class Disconnected(Event, frozen=True, kw_only=True):
     why: str
 
 
-SessionEnd = Literal["expired", "replaced", "not_kept", "deleted"]
+SessionEnd = Literal["expired", "replaced", "not_kept", "deleted", "moved"]
 
 
 class SessionEnded(Event, frozen=True, kw_only=True):
     """Nothing is kept for the client any more."""
 
     client_id: str
-    why: SessionEnd  # `replaced` by a clean start; `not_kept` as the client wished; `deleted` by an operator
+    # `replaced` by a clean start; `not_kept` as the client wished; `deleted` by an operator; `moved` away
+    why: SessionEnd
 
 
 class WillSent(Event, frozen=True, kw_only=True):

@@ -56,6 +56,10 @@ cdef class Promises:
             waiter()
         self.released()
 
+    def when_turn_kept(self, waiter):
+        """Call `waiter` when all that is noted in this turn is kept."""
+        self.waiters.append(waiter)
+
     def when_kept(self, waiter):
         """Call `waiter` when all that is noted by now is kept."""
         self.waiters.append(waiter)

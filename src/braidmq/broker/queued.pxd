@@ -22,6 +22,7 @@ cdef class QueuedReceiver(Receiver):
     cdef int take_first(self) except -1
     cdef int trim_queue(self) except -1
     cdef int give_up_queue(self, Drop reason) except -1
+    cdef Py_ssize_t empty_queue(self) except -1
     cdef bint pages_all(self) noexcept
     cdef int note_pageable(self) except -1
     cdef int note_queued(self, Message message, Target target, int qos, bint retain,

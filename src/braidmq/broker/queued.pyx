@@ -42,21 +42,27 @@ cdef class QueuedReceiver(Receiver):
 
     cdef int give_up_queue(self, Drop reason) except -1:
         """Nothing waits any more. The store is told by whoever ends the queue."""
+        for delivery in self.queue or ():
+            self.hub.drop_message(reason, delivery.message, self.client_id)
+        self.hub.counters.drop(reason, self.empty_queue())
+        return 0
+
+    cdef Py_ssize_t empty_queue(self) except -1:
+        """The same, and nothing is dropped: how many have waited on disk."""
         cdef Ring ring
+        cdef Py_ssize_t on_disk
         if self.queue is None:
             return 0
-        for delivery in self.queue:
-            self.hub.drop_message(reason, delivery.message, self.client_id)
         for ring in (self.queue.head, self.queue.tail):
             while ring is not None and ring.count:
                 self.queue.take_first(ring)
-        if self.queue.count:
-            self.hub.counters.drop(reason, self.queue.count)
+        on_disk = self.queue.count
+        if on_disk:
             self.hub.pager.free(self)
         self.hub.pageable.pop(self, None)
         self.queue = None
         self.queue_bytes = 0
-        return 0
+        return on_disk
 
     cdef int pump_more(self) except -1:
         """Send what waits, as far as there is room."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from braidmq.broker.broker import Broker
 from braidmq.broker.delivery_numbers import numbers_record
+from braidmq.broker.passages import LeavingPassage
 from braidmq.broker.peers import CLIENT_ID_PREFIX, Peer, node_of
 from braidmq.broker.queued import QueuedReceiver
 from braidmq.broker.receiver import Target
@@ -24,11 +25,12 @@ from braidmq.broker.router import Subscription
 from braidmq.broker.session import Session
 from braidmq.broker.sharing.receiver import GroupReceiver
 from braidmq.broker.sharing.registry import GroupHere
-from braidmq.errors import ProtocolError
 from braidmq.store.records import (
     AWAY,
     GROUP_ENDED,
     INBOUND,
+    LEAVING,
+    MOVED,
     PAGED,
     PEER_POSITION,
     QUEUED,
@@ -38,15 +40,15 @@ from braidmq.store.records import (
     SESSION,
     SESSION_ENDED,
     SETTLED,
+    STAMPED,
     SUBSCRIBED,
     WILL,
     GroupName,
     Record,
     options_byte,
 )
-from braidmq.store.state import SavedSession, SavedWill, State
+from braidmq.store.state import SavedSession, SavedWill, Standing, State
 from braidmq.topics import split_shared
-from braidmq.wire import ReasonCode
 
 RETAINED_SLICE: Final = 64
 
@@ -65,11 +67,14 @@ def restore(broker: Broker, state: State, now: float) -> None:
     _restore_sessions(broker, state)
 
 
-def install_session(broker: Broker, records: list[Record], now: float) -> Session:
+def install_session(
+    broker: Broker, records: list[Record], now: float, prepared: Session | None = None
+) -> Session:
     """Give a living broker a session that another one had, away from its client, and note it for the store.
 
-    `records` are what `export_session` gave there. ValueError if they are of anything but one session whose
-    pages have been read, or if there is one of its name; ProtocolError if there is no room.
+    `records` are what `export_session` gave there; `prepared` is the session if it has begun to arrive.
+    ValueError if they are of anything but one session whose pages have been read, or if there is another one
+    of its name; ProtocolError if there is no room.
     """
     broker.turn(now)
     state = State()
@@ -78,10 +83,12 @@ def install_session(broker: Broker, records: list[Record], now: float) -> Sessio
     others = (saved.pages, state.retained, state.groups, state.group_pages)
     if any(others) or not state.wills.keys() <= {client_id}:
         raise ValueError("these are not the records of one session alone")
-    if client_id in broker.sessions:
+    if broker.sessions.get(client_id) is not prepared:
         raise ValueError(f"there is a session {client_id}")
-    if len(broker.sessions) >= broker.limits.sessions_max:
-        raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "too many sessions")
+    if prepared is None:
+        broker.check_quota(saved.owner)
+    for saved_will in state.wills.values():
+        broker.wills.check_room_for(saved_will.will)
     if broker.hub.promises.journal is not None:
         for record in records:
             broker.hub.promises.journal.append(record)
@@ -110,10 +117,11 @@ def _restore_peers(broker: Broker, state: State) -> None:
 
 def _restore_sessions(broker: Broker, state: State) -> None:
     for client_id, saved in state.sessions.items():
-        session = broker.add_session(client_id, saved.owner)
+        session = broker.sessions.get(client_id) or broker.add_session(client_id, saved.owner)
+        session.standing = saved.standing
         session.expiry_s = broker.granted_expiry_s(saved.expiry_s)  # the limit may be lower than it was
         session.remember(True)
-        _restore_subscriptions(broker, session, saved)
+        restore_subscriptions(broker, session, saved)
         saved.subscriptions.clear()
     # Only now every shared group is there again, so that what belongs to it finds it.
     _restore_waiting(broker, state)
@@ -146,7 +154,8 @@ def _restore_waiting(broker: Broker, state: State) -> None:
             broker.hub.pager.relieve()
 
 
-def _restore_subscriptions(broker: Broker, session: Session, saved: SavedSession) -> None:
+def restore_subscriptions(broker: Broker, session: Session, saved: SavedSession) -> None:
+    """Let the session subscribe to what it did."""
     for filter, (options, identifier) in saved.subscriptions.items():
         group, plain = split_shared(filter)
         subscription = Subscription(
@@ -206,7 +215,10 @@ def _restore_absences(
         saved_will = wills.pop(session.client_id, None)
         if saved_will is not None:
             broker.wills.put(session, saved_will.will)
-        if not away_since_s:
+        if session.standing is not None and session.standing.leaving is not None:
+            session.away_since_s = away_since_s or broker.hub.now
+            session.passage = LeavingPassage(session, saved_will.due_s if saved_will else 0.0)
+        elif not away_since_s:
             broker.settle_absence(session)
         else:
             broker.await_return(session, away_since_s, saved_will.due_s if saved_will else 0.0)
@@ -268,13 +280,33 @@ def session_records(session: Session) -> list[Record]:
         (SESSION, client_id, session.owner, session.expiry_s),
         (AWAY, client_id, session.away_since_s),
     ]
-    for filter, kept in session.subscriptions.items():
-        options = options_byte(kept.qos, kept.no_local, kept.retain_as_published, kept.retain_handling)
-        records.append((SUBSCRIBED, client_id, filter, options, kept.identifier))
+    records += subscription_records(session)
+    if session.standing is not None:
+        records += _standing_records(client_id, session.standing)
     records += _delivery_records(session)
     records.append(numbers_record(session))  # behind SENT records, which are not in the order of their ids
     records += [(INBOUND, client_id, packet_id) for packet_id in session.inbound or ()]
     return records + _will_records(session)
+
+
+def subscription_records(session: Session) -> list[Record]:
+    """What the session subscribes to."""
+    records: list[Record] = []
+    for filter, kept in session.subscriptions.items():
+        options = options_byte(kept.qos, kept.no_local, kept.retain_as_published, kept.retain_handling)
+        records.append((SUBSCRIBED, session.client_id, filter, options, kept.identifier))
+    return records
+
+
+def _standing_records(client_id: str, standing: Standing) -> list[Record]:
+    records: list[Record] = []
+    if standing.stamp is not None:
+        records.append((STAMPED, client_id, *standing.stamp))
+    if standing.leaving is not None:
+        records.append((LEAVING, client_id, *standing.leaving))
+    if standing.moved is not None:
+        records.append((MOVED, client_id, *standing.moved))
+    return records
 
 
 def export_session(session: Session, then: Callable[[list[Record] | None], None]) -> None:

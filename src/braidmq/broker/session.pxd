@@ -38,6 +38,8 @@ cdef class Session(QueuedReceiver):
     cdef public double away_since_s          # when its connection went; 0 while it has one
     cdef public object will                  # the Will of the present connection, or one that is delayed
     cdef public object declared              # what the client said of itself as a member of groups, or None
+    cdef public object standing              # what the nodes of a cluster have agreed on about it (Standing), or None
+    cdef public object passage               # decides what it takes while it moves between nodes (Passage), or None
     cdef public object expiry_timer
     cdef public object will_timer
 

@@ -3,6 +3,7 @@ from collections.abc import Callable, Iterator
 from braidmq.broker.hub import Hub
 from braidmq.broker.inflight import Inflight
 from braidmq.broker.outlet import Outlet
+from braidmq.broker.passages import Passage
 from braidmq.broker.queued import QueuedReceiver
 from braidmq.broker.receiver import Target
 from braidmq.broker.router import Subscription
@@ -12,6 +13,7 @@ from braidmq.broker.sharing.status_reports import Declaration
 from braidmq.limits import Overflow
 from braidmq.messages.message import Message
 from braidmq.messages.wills import PendingWill
+from braidmq.store.state import Standing
 from braidmq.timing.timers import Timer
 
 class Session(QueuedReceiver):
@@ -20,6 +22,8 @@ class Session(QueuedReceiver):
     expiry_s: float
     away_since_s: float
     will: PendingWill | None
+    standing: Standing | None
+    passage: Passage | None
     expiry_timer: Timer | None
     will_timer: Timer | None
     member: SessionMember | None
@@ -42,6 +46,7 @@ class Session(QueuedReceiver):
     def remember(self, remembered: bool) -> None: ...
     def attach(self, outlet: Outlet, window: int) -> None: ...
     def detach(self) -> None: ...
+    def take(self, message: Message, target: Target) -> None: ...
     def send_retained(self, filter: bytes, messages: Iterator[Message | None], target: Target) -> None: ...
     def stop_replay(self, filter: bytes) -> None: ...
     def has_room_again(self) -> None: ...
@@ -65,3 +70,4 @@ class Session(QueuedReceiver):
     def in_flight(self) -> list[tuple[int, Message | None, Target, int, bool, int]]: ...
     def forget(self, may_read: Callable[[bytes], bool]) -> list[tuple[GroupReceiver, Delivery]]: ...
     def abandon(self) -> None: ...
+    def let_go(self) -> None: ...

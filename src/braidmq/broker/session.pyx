@@ -109,7 +109,13 @@ cdef class Session(QueuedReceiver):
         return self.queue is None and self.resend is None and self.may_send()
 
     cdef int deliver(self, Message message, Target target, Outcome outcome) except -1:
+        if self.passage is not None and message.qos and target.qos and not self.passage.takes(message, target):
+            return 0
         return self.hand_out(message, target, message.retain and target.retain_as_published, outcome)
+
+    def take(self, Message message not None, Target target not None):
+        """Deliver a message past the passage, which has decided on it before."""
+        self.hand_out(message, target, message.retain and target.retain_as_published, None)
 
     cdef int hand_out(self, Message message, Target target, bint retain, Outcome outcome) except -1:
         cdef int qos = message.qos if message.qos < target.qos else target.qos
@@ -554,6 +560,22 @@ cdef class Session(QueuedReceiver):
         self.give_up_queue(DROP_SESSION_ENDED)
         if self.member is not None:
             self.member.forget_all()
+
+    def let_go(self):
+        """Another node has the session with all that belongs to it: forget it here. Nothing is dropped."""
+        cdef Slot* slot
+        cdef Receiver group
+        cdef Delivery delivery
+        for packet_id in self.inflight.in_order():
+            slot = self.inflight.find(packet_id)
+            group, delivery = (<Target>slot.target).group, delivery_of(slot)
+            if group is not None and delivery is not None:    # as far as its group is concerned it is done with
+                self.agenda.tell_of_delivery(COMPLETED if slot.stage == AWAITS_PUBCOMP else ACKNOWLEDGED, group,
+                                             delivery, 0)
+            self.inflight.remove(slot)
+        self.empty_queue()
+        if self.agenda is not None:
+            self.agenda.work_off()
 
     cdef int withdraw(self, Delivery delivery) except -1:
         """Forget a delivery that a shared group gives to another member. The client is away."""

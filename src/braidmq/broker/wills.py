@@ -19,10 +19,12 @@ class Wills:
 
     def check_room(self, session: Session | None, will: Will | None) -> None:
         """Raise ProtocolError if there is no room for a will, in place of the one that the session has."""
-        if will is None:
-            return
-        replaced_bytes = _cost(session.will) if session is not None else 0
-        if self.held_bytes - replaced_bytes + _cost(pending_will(will)) > self._bytes_max:
+        if will is not None:
+            self.check_room_for(pending_will(will), _cost(session.will) if session is not None else 0)
+
+    def check_room_for(self, will: PendingWill, replaced_bytes: int = 0) -> None:
+        """The same for one that was a client's elsewhere."""
+        if self.held_bytes - replaced_bytes + _cost(will) > self._bytes_max:
             self.refused += 1
             raise ProtocolError(ReasonCode.QUOTA_EXCEEDED, "there is no room for another will")
 

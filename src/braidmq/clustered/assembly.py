@@ -8,9 +8,11 @@ from random import Random
 
 from braidmq.broker.broker import Broker
 from braidmq.cluster.announcing import Announcing
+from braidmq.cluster.claims import Claims
 from braidmq.cluster.clock import HybridClock
 from braidmq.cluster.core import Cluster
 from braidmq.cluster.groups import Groups, with_groups
+from braidmq.cluster.moving import Moves
 from braidmq.cluster.retained import Healing
 from braidmq.cluster.routing import make_routing
 from braidmq.cluster.settings import Identity, Remembered, Settings
@@ -18,6 +20,7 @@ from braidmq.clustered.groups import GROUP_ENTRY, SharedGroups
 from braidmq.clustered.interest import Interest
 from braidmq.clustered.node import ClusterShell, Node
 from braidmq.clustered.relaying import Relaying
+from braidmq.clustered.sessions import Sessions
 
 
 class BrokerView:
@@ -32,6 +35,17 @@ class BrokerView:
 
     def connections(self) -> int:
         return self._broker.clients_connected
+
+
+def _add_sessions(node: Node, clock: HybridClock) -> None:
+    """Sessions follow their clients."""
+    cluster = node.cluster
+    sessions = Sessions(node.broker, cluster.identity.node, clock)
+    moves = Moves(cluster.members, sessions)
+    cluster.add(moves)
+    cluster.add(Claims(cluster.members, clock, sessions, moves))
+    node.carry_out(sessions.hands, sessions.entries)
+    sessions.connect(node.tell, node.enter)
 
 
 def make_node(
@@ -76,6 +90,8 @@ def make_node(
     }
     if routing.relays:
         Relaying(node, routing)
+    else:
+        _add_sessions(node, clock)
     return node
 
 

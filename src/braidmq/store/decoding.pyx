@@ -118,7 +118,11 @@ cdef class Decoder:
         if kind == PAGED:
             return (kind, client_id, self.varint(), self.varint(), self.varint(), self.varint(), self.varint(),
                     self.varint(), self.varint())
-        if kind == NUMBERED:
+        if kind == STAMPED:
+            return (kind, client_id, self.varint(), self.varint())
+        if kind == MOVED:
+            return (kind, client_id, self.varint(), self.varint(), self.varint(), self.varint())
+        if kind == NUMBERED or kind == LEAVING:
             return (kind, client_id, self.varint(), self.varint(), self.varint())
         if kind == AWAY:
             return (kind, client_id, self.time())

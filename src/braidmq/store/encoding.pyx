@@ -41,7 +41,8 @@ KINDS = {
     "CHECKPOINTED": CHECKPOINTED, "PAGED": PAGED, "UNPAGED": UNPAGED,
     "GROUP_QUEUED": GROUP_QUEUED, "GROUP_TAKEN": GROUP_TAKEN, "GROUP_ENDED": GROUP_ENDED,
     "GROUP_PAGED": GROUP_PAGED, "GROUP_UNPAGED": GROUP_UNPAGED,
-    "NUMBERED": NUMBERED, "PEER_POSITION": PEER_POSITION,
+    "NUMBERED": NUMBERED, "PEER_POSITION": PEER_POSITION, "LEAVING": LEAVING, "MOVED": MOVED,
+    "STAMPED": STAMPED,
 }
 
 
@@ -228,7 +229,7 @@ cdef class Encoder:
             self.put_text(record[2])
             self.put_byte(record[3])
             self.put_varint(record[4])
-        elif kind == PAGED or kind == NUMBERED:
+        elif kind == PAGED or kind == NUMBERED or kind == LEAVING or kind == MOVED or kind == STAMPED:
             for number in record[2:]:
                 self.put_varint(number)
         elif kind == UNSUBSCRIBED:

@@ -25,6 +25,9 @@ cdef enum:
     GROUP_UNPAGED = 27
     NUMBERED = 17
     PEER_POSITION = 28
+    LEAVING = 29
+    MOVED = 30
+    STAMPED = 31
     # Of the file alone.
     NAME = 32
     BODY = 33

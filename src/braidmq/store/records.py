@@ -32,6 +32,9 @@ GROUP_ENDED: Final = 16  # name, filter: nothing waits there that has to be kept
 GROUP_PAGED: Final = 26  # name, filter, first and last sequence, cost, file, offset, size, count: on disk now
 GROUP_UNPAGED: Final = 27  # name, filter: its first page is no longer needed
 PEER_POSITION: Final = 28  # node, sequence: what it sent was taken up to there; 0 = the node is forgotten
+LEAVING: Final = 29  # client_id, node (0: it stays), stamp of the claim: time, node: it moves to another node
+MOVED: Final = 30  # client_id, node (0: no longer of interest), stamp of the claim: time, node; is settled
+STAMPED: Final = 31  # client_id, time, node: of its last CONNECT anywhere in the cluster
 CHECKPOINTED: Final = 13  # number: the store's own; files before this one are no longer needed
 
 

@@ -23,12 +23,23 @@ DENSE: Final = 8  # sequences of a page that are looked for one by one, for each
 NONE: Final[AbstractSet[int]] = frozenset()  # most sessions have none, and a set of one's own takes room
 
 
+class Standing:
+    """What the nodes of a cluster have agreed on about one session. A stamp is (time, node)."""
+
+    __slots__ = ("leaving", "moved", "stamp")
+
+    def __init__(self) -> None:
+        self.stamp: tuple[int, int] | None = None  # of its client's last CONNECT
+        self.leaving: tuple[int, int, int] | None = None  # for which node, by which claim
+        self.moved: tuple[int, int, int, int] | None = None  # from where, by which claim; 1: used since
+
+
 class SavedSession:
     """One session as it was when the last record was kept."""
 
     __slots__ = (
         "away_since_s", "deliveries", "expiry_s", "identity", "inbound", "last_packet_id", "last_sequence",
-        "other_terms", "owner", "pages", "received", "sent", "subscriptions", "terms",
+        "other_terms", "owner", "pages", "received", "sent", "standing", "subscriptions", "terms",
     )
 
     def __init__(self, owner: str | None, expiry_s: float) -> None:
@@ -46,6 +57,7 @@ class SavedSession:
         self.last_sequence = 0  # of all deliveries there ever were
         self.last_packet_id = 0
         self.pages: list[Page] = []  # in order; what they hold is in no other place
+        self.standing: Standing | None = None  # None: its node is in no cluster
 
     def terms_of(self, sequence: int) -> Terms:
         """On what terms a delivery is to be made."""
@@ -193,6 +205,23 @@ def _numbered(session: SavedSession, identity: int, last_sequence: int, last_pac
     session.last_packet_id = last_packet_id
 
 
+def _standing(session: SavedSession) -> Standing:
+    session.standing = session.standing or Standing()
+    return session.standing
+
+
+def _stamped(session: SavedSession, *stamp: int) -> None:
+    _standing(session).stamp = (stamp[0], stamp[1])
+
+
+def _leaving(session: SavedSession, node: int, *stamp: int) -> None:
+    _standing(session).leaving = (node, stamp[0], stamp[1]) if node else None
+
+
+def _moved(session: SavedSession, node: int, time: int, claimer: int, is_settled: int) -> None:
+    _standing(session).moved = (node, time, claimer, is_settled) if node else None
+
+
 def _sent(session: SavedSession, sequence: int, packet_id: int) -> None:
     session.last_packet_id = packet_id
     if sequence in session.deliveries:
@@ -272,6 +301,9 @@ HANDLERS: Final[dict[int, Callable[..., None]]] = {
     kinds.INBOUND_RELEASED: _of_session(_inbound_released),
     kinds.PAGED: _of_session(_paged),
     kinds.UNPAGED: _of_session(_unpaged),
+    kinds.STAMPED: _of_session(_stamped),
+    kinds.LEAVING: _of_session(_leaving),
+    kinds.MOVED: _of_session(_moved),
     kinds.RETAINED: State._retained,
     kinds.WILL: State._will,
     kinds.GROUP_QUEUED: State._group_queued,
