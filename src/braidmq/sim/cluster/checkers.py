@@ -48,14 +48,15 @@ def nothing_acknowledged_is_lost(story: Story) -> list[str]:
     return wrong if len(wrong) > story.given_up else []
 
 
-def was_told(story: Story, wish: Wish, letter: Letter) -> bool:
+def was_told(story: Story, wish: Wish, letter: Letter, since_s: float = 0.0) -> bool:
     """Whether the origin has heard of the subscription: when it was made, or in a while of a link since.
 
-    A SUBACK waits for a peer that does not answer, but not for long.
+    A SUBACK waits for a peer that does not answer, but not for long. What the origin knew before `since_s`
+    it has forgotten.
     """
     origin = letter.acknowledged_by
     assert origin is not None
-    since_s = max(wish.granted_s, story.disks_lost.get(origin, 0.0))
+    since_s = max(wish.granted_s, story.disks_lost.get(origin, 0.0), since_s)
     is_quiet = origin == wish.node or story.is_quiet(wish.asked_s, wish.granted_s)
     at_once = is_quiet and story.links.during(origin, wish.node, wish.asked_s, wish.granted_s)
     has_forgotten = since_s > wish.granted_s
@@ -72,8 +73,11 @@ def nothing_comes_twice(story: Story) -> list[str]:
     for (client, _), events in story.got.items():
         counts = Counter(event.number for event in events if not event.retain and event.qos != 1)
         for number, count in counts.items():
-            qos = story.letters[number].qos
-            is_once = qos == 0 or all(event.qos == 2 for event in events if event.number == number)
+            qos, retain = story.letters[number].qos, story.letters[number].retain
+            # What is to be retained is sent again to a node that has crashed, whatever its QoS.
+            is_once = (qos == 0 and not retain) or all(
+                event.qos == 2 for event in events if event.number == number
+            )
             if count > 1 and is_once:
                 wrong.append(f"{client} got message {number} of QoS {qos} {count} times")
     return wrong

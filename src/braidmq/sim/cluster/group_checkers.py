@@ -80,8 +80,12 @@ def _is_owed(story: Story, wishes: list[Wish], letter: Letter) -> bool:
         return False
     if any(at_s >= letter.first_s for at_s in story.disks_lost.values()):
         return False  # the group may have been there
+    # Which groups others have a node forgets when it stops.
+    started_s = story.last_start_s(letter.acknowledged_by, letter.last_s)
     return matches(wishes[0].filter, letter.topic) and any(
-        wish.granted_s < letter.first_s and story.is_lasting(wish) and was_told(story, wish, letter)
+        wish.granted_s < letter.first_s
+        and story.is_lasting(wish)
+        and was_told(story, wish, letter, started_s)
         for wish in wishes
     )
 

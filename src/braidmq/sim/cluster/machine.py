@@ -160,6 +160,19 @@ class Life:
         self._store.crash()
         for end in self.machine.network.of(self.machine.name):
             end.vanish()
+        self._free()
+
+    def _free(self) -> None:
+        """End what a collection would not find: C arrays hold deliveries, and these their sessions."""
+        broker = self.broker
+        self.links.clear()
+        for connection in list(broker.connections):
+            connection.lost("the node is gone")
+        for session in list(broker.sessions.values()):
+            broker.end_session(session, "deleted")
+        for peer in broker.peers:
+            broker.peers.forget(peer.node)
+        broker.router.forget_routes()
 
     def drops(self) -> tuple[tuple[str, int], ...]:
         """How many messages it has given up, by reason."""

@@ -15,7 +15,7 @@ from braidmq.topics import matches, split_shared
 
 FAULTS: Final = ("crash", "disk", "cut", "part", "oneway", "lost", "away", "skew", "slow")
 FEATURES: Final = ("clean", "tight", "retained", "groups")
-CLUSTER_FEATURES: Final = ("clean", "tight")  # that several nodes have, too
+CLUSTER_FEATURES: Final = ("clean", "tight", "retained")  # that several nodes have, too
 
 TOPICS: Final = ("a/1", "a/2", "b/1", "b/2/3")
 FILTERS: Final = ("a/1", "a/+", "#", "b/#", "+/1", "a/2", "b/2/3")

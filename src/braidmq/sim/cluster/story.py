@@ -105,6 +105,11 @@ class Story:
         """When each node lost its disk for the last time."""
         return {event.node: event.at_s for event in self.trace.all(seen.NodeCrashed) if event.loses_disk}
 
+    def last_start_s(self, node: str, at_s: float) -> float:
+        """When the node was started that ran at that time."""
+        starts = [event.at_s for event in self.trace.all(seen.NodeStarted) if event.node == node]
+        return max((start_s for start_s in starts if start_s <= at_s), default=0.0)
+
     def is_lasting(self, wish: Wish) -> bool:
         """Whether the subscription is there to the end, and all the time.
 

@@ -76,6 +76,7 @@ class World:
     def end(self) -> None:
         for machine in self.running():
             self._count_drops(machine)
+            machine.crash()
 
     # ---- the network ---------------------------------------------------------------------------------
 
