@@ -117,6 +117,9 @@ class GroupNode(World):
             self.enter(Enter(peer, PUBLISHED, b"", message, route_of(is_plain=False, groups=numbers)))
         self.end_turn()
 
+    def dropped(self, why: str) -> int:
+        return self.broker.hub.counters.by_name()[f"dropped_{why}"]
+
     def check(self) -> None:
         super().check()
         for proxy in self.broker.groups.proxies:
@@ -268,10 +271,14 @@ class Worker:
             self.open.clear()
         node.end_turn()
         if qos is not None:
-            self.client.send(Subscribe(1, (Subscription(filter, qos),)))
-            node.end_turn()
+            self.subscribe(qos, filter)
         self.read()
         return self
+
+    def subscribe(self, qos: int, filter: str = FILTER) -> None:
+        assert self.client is not None
+        self.client.send(Subscribe(1, (Subscription(filter, qos),)))
+        self.read()
 
     def read(self) -> None:
         if self.client is None or self.node is None:
@@ -279,7 +286,7 @@ class Worker:
         for packet in self.client.read():
             if isinstance(packet, Publish):
                 payload = bytes(packet.payload)
-                if packet.packet_id not in self.open or self.open[packet.packet_id][1] != payload:
+                if not packet.dup:
                     self.got.append(payload)
                 if packet.qos:
                     self.open[packet.packet_id] = (packet.qos, payload)
@@ -320,6 +327,9 @@ class Worker:
             self.client.vanish()
             self.node.end_turn()
             self.client = None
+            self.open = {
+                packet_id: self.open[packet_id] for packet_id in self.released
+            }  # the rest comes again
 
     def leave(self, filter: str = FILTER) -> None:
         assert self.client is not None

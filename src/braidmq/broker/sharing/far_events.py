@@ -14,7 +14,7 @@ FAR_EVENTS_MAX: Final = 256  # in one text
 ACKNOWLEDGED, RECEIVED, COMPLETED, UNSENDABLE = range(4)  # stages of Settled
 
 # Why a message comes back.
-NO_ROOM, GONE, MAY_NOT_READ = range(3)
+NO_ROOM, GONE, MAY_NOT_READ, WITHDRAWN = range(4)
 
 
 class FarEvent(msgspec.Struct, frozen=True, array_like=True, tag=str.lower, gc=False):

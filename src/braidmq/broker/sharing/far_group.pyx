@@ -60,10 +60,20 @@ cdef list take_waiting(SharedGroup group):
 
 cdef int resumed(SharedGroup group, Member member, set sequences, double now) except -1:
     """The member has had these since before a restart, after which they waited here again."""
+    cdef Place place = group.places[member]
     cdef Entry entry
+    cdef Delivery delivery
     for entry in group.queue.take_those(sequences):
-        if not group.give(entry, member, now).qos:    # it asks for less now: it waits again
-            group.queue.put_back(group.lane_of(entry), [entry])
+        delivery = Delivery.__new__(Delivery)
+        delivery.member = member
+        delivery.place = place
+        delivery.entry = entry
+        delivery.qos = min(entry.qos, place.qos)
+        delivery.token = member.token_for(entry)
+        place.deliveries[delivery.token] = delivery
+        member.sent(now, delivery)
+        if place.is_online and group.policy.is_ordered:
+            group.holders.add(group.policy.key(entry.publisher, entry.topic), member)
     return 0
 
 

@@ -69,6 +69,10 @@ cdef class RemoteMember(Member):
     cdef long long token_for(self, Entry entry):
         return entry.sequence
 
+    def took(self, Delivery delivery not None, double now, double after_s):
+        """It has answered so long after it was sent the message: the link is no work of the member's."""
+        delivery.sent_s = now - after_s
+
     def may_read(self, bytes topic not None):
         """Its node decides, and has not said no so far."""
         return topic not in self.unreadable
@@ -323,9 +327,11 @@ cdef class FarMembers:
         if delivery is None or delivery.is_over:
             if event.token:
                 self.answered.setdefault(group, set()).add(event.token)
+            if delivery is not None:
+                member.numbers.pop(event.number, None)
             return
         if not delivery.is_received and event.stage != far_events.UNSENDABLE:
-            delivery.sent_s = self.hub.now - event.after_us * US    # the link is no work of the member's
+            member.took(delivery, self.hub.now, event.after_us * US)
         group.delivery_changed(<Happening><int>HAPPENINGS[event.stage], delivery, event.reason)
         if delivery.is_over:
             member.numbers.pop(event.number, None)
@@ -344,7 +350,7 @@ cdef class FarMembers:
         if event.why == far_events.MAY_NOT_READ:
             member.bar(delivery.entry.topic)
             group.core.readers.forget()
-        else:
+        elif event.why != far_events.WITHDRAWN:
             member.receive_max = 0    # until its node says more
         group.carry_out(returned(group.core, delivery, self.hub.now))
         group.tidy(member)

@@ -7,7 +7,12 @@ from braidmq.messages.message import Message
 from braidmq.wire.status import StatusReport
 
 
-class Placement(Protocol):
+class Giver(Protocol):
+    def give(self, node: int, event: FromOwner, message: Message | None) -> None:
+        """Let a member's node know what the member gets, or has to forget."""
+
+
+class Placement(Giver, Protocol):
     boot: int
     """How often this node was started."""
 
@@ -31,9 +36,6 @@ class Placement(Protocol):
 
     def report(self, node: int, client: str, report: StatusReport) -> None:
         """Let it know what a client says of itself; nothing is lost if that doesn't arrive."""
-
-    def give(self, node: int, event: FromOwner, message: Message | None) -> None:
-        """Let a member's node know what the member gets, or has to forget."""
 
     def pass_on(self, number: int, message: Message, hops: int) -> None:
         """The message is for a group that another node has, or nobody knows of."""

@@ -276,6 +276,8 @@ cdef class GroupProxy(SharedReceiver):
                 session.withdraw(delivery)
                 delivery.member.withdrawn(delivery)
                 self.finish(delivery)
+                # By the roll the owner may have heard meanwhile that it is here, and count on it.
+                self.placement.tell(giver, Returned(self.number, event.client, event.token, far_events.WITHDRAWN))
                 self.tidy(session)
 
     cdef int delivery_changed(self, Happening what, Delivery delivery, unsigned int reason) except -1:

@@ -43,6 +43,7 @@ cdef class GroupReceiver(SharedReceiver):
     cdef int count_lasting(self, Member member) except -1
     cdef int tidy(self, Member member) except -1
     cdef int pass_on(self) except -1
+    cdef int goes(self, Member member) except -1
     cdef bint is_nearly_full(self) noexcept
     cdef int tell_fill(self) except -1
     cdef int note_whether_waiting(self) except -1

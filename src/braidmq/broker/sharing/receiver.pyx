@@ -282,22 +282,26 @@ cdef class GroupReceiver(SharedReceiver):
         """It unsubscribes; what was begun with it is finished."""
         cdef Member member = session.member
         self.agenda.work_off()
+        self.goes(member)
         effects = self.core.unsubscribed(member, self.hub.now)
         self.count_lasting(member)
-        self.near.discard(member)
         self.carry_out(effects)
-        self.registry.near_changed(self)
         self.tidy(member)
+
+    cdef int goes(self, Member member) except -1:
+        """Before it leaves: if it is the last one here, another node that has members gets what waits."""
+        self.near.discard(member)
+        self.registry.near_changed(self)
+        return 0
 
     def ended(self, Session session not None):
         """The session is over."""
         cdef Member member = session.member
         self.agenda.work_off()
+        self.goes(member)
         effects = self.core.ended(member, self.hub.now)
         self.count_lasting(member)
-        self.near.discard(member)
         self.carry_out(effects)
-        self.registry.near_changed(self)
         self.tidy(member)
 
     def reported(self, Session session not None, report):

@@ -104,7 +104,23 @@ class World:
     def _add(self, index: int, model: MemberModel, first_report_s: float | None) -> None:
         method = self._method
         joined_s = CONNECTED_S if model.joins_at_s is None else model.joins_at_s
-        rtt_s = 2 * model.delay_s if method.knows_rtt else 0.0
+        self._members.append(
+            self._make_member(index, joined_s, 2 * model.delay_s if method.knows_rtt else 0.0)
+        )
+        interval_s = method.status_interval_s
+        meter = None
+        if interval_s is not None:
+            if first_report_s is None:
+                first_report_s = max(joined_s, 0.0) + self._rng.random() * interval_s
+            meter = StatusMeter(first_report_s - interval_s, interval_s, reports_events=method.reports_events)
+        self._subscribers.append(_Subscriber(model, meter))
+        if model.joins_at_s is None:
+            self._join(index)
+        else:
+            self._at(joined_s, self._join, index)
+
+    def _make_member(self, index: int, joined_s: float, rtt_s: float) -> Member:
+        method = self._method
         member = _SimulatedMember(
             f"subscriber-{index}",
             joined_s,
@@ -114,24 +130,16 @@ class World:
             rtt_min_s=rtt_s,
         )
         member.index, member.convey = index, self._convey
-        self._members.append(member)
-        interval_s = method.status_interval_s
-        meter = None
-        if interval_s is not None:
-            if first_report_s is None:
-                first_report_s = max(joined_s, 0.0) + self._rng.random() * interval_s
-            meter = StatusMeter(
-                first_report_s - interval_s, interval_s, reports_events=method.reports_events
-            )
-        self._subscribers.append(_Subscriber(model, meter))
-        if model.joins_at_s is None:
-            self._join(index)
-        else:
-            self._at(joined_s, self._join, index)
+        return member
+
+    def _target(self, index: int) -> object:
+        """What the group is to know of a member beside the member itself."""
+        return None
 
     def _join(self, index: int) -> None:
         self._schedule_report(index)
-        self._carry_out(self._group.subscribed(self._members[index], self._now))
+        target = self._target(index)
+        self._carry_out(self._group.subscribed(self._members[index], self._now, target=target))
 
     # -- the broker
 
@@ -160,10 +168,10 @@ class World:
             self._wake_at_s = self._group.wake_at_s
             self._at(self._wake_at_s, self._woken)
 
-    def _convey(self, index: int, delivery: Delivery) -> None:
-        """A message is sent to a member."""
+    def _convey(self, index: int, delivery: Delivery, before_s: float = 0.0) -> None:
+        """A message is sent to a member, over some way that takes `before_s` first."""
         subscriber = self._subscribers[index]
-        arrival_s = max(self._now + self._way_s(subscriber.model), subscriber.last_arrival_s)
+        arrival_s = max(self._now + before_s + self._way_s(subscriber.model), subscriber.last_arrival_s)
         subscriber.last_arrival_s = arrival_s
         self._outcome.given[index] += 1
         self._outcome.member[delivery.message] = index
