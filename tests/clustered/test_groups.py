@@ -227,7 +227,7 @@ def test_a_message_for_a_group_that_nobody_knows_is_held_and_then_given_up() -> 
 
 
 class Walk:
-    """A group under everything that can happen to it, by seed; what becomes of messages is seen from outside."""
+    """A group under everything that can happen to it, by seed; what becomes of messages is seen outside."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
