@@ -224,6 +224,8 @@ def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
         Random(),
         RunningStopwatch(),
     )
+    if config.cluster.is_on:
+        broker.groups.orphans = {}
     restore(broker, state, clock_s())
     gc.enable()
     store.checkpoint_from(partial(living, broker))

@@ -1,16 +1,22 @@
 """Brokers that share groups, joined by ordered links that can be cut: entries survive that, frames don't."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from braidmq.broker.restoring import living, restore
 from braidmq.cluster.effects import Enter, RoutesChanged, SendControl, SendFrame
 from braidmq.cluster.groups import Groups, route_of
-from braidmq.cluster.members import State
+from braidmq.cluster.members import State as Standing
 from braidmq.clustered.groups import GROUP_ENTRY, PUBLISHED, SharedGroups
 from braidmq.config.groups import GroupsConfig
 from braidmq.messages.message import Message
+from braidmq.store.decoding import Decoder
+from braidmq.store.encoding import Encoder
+from braidmq.store.records import Record
+from braidmq.store.state import State
 from braidmq.wire import (
     Connack,
     Connect,
@@ -47,25 +53,65 @@ class Ledger:
     greeting = number
 
 
+class KeepingStore:
+    """Keeps every turn at once, as records."""
+
+    is_failing = False
+    pages = None
+
+    def __init__(self) -> None:
+        self.journal = Encoder(0.0)
+        self.kept: list[Record] = []
+        self._decoder = Decoder(0.0)
+
+    def load(self) -> State:
+        return State()
+
+    def checkpoint_from(self, living: Any) -> None:
+        pass
+
+    def commit(self, turn: bytes, kept: Callable[[], None]) -> None:
+        self.kept += self._decoder.decode(turn)
+        kept()
+
+    def close(self) -> None:
+        pass
+
+
 class GroupNode(World):
     """A broker, its part of the cluster that knows groups, and what joins them."""
 
-    def __init__(self, net: "Net", me: int, config: GroupsConfig) -> None:
-        super().__init__()
+    def __init__(
+        self, net: "Net", me: int, config: GroupsConfig, boot: int = 1, before: list[Record] | None = None
+    ) -> None:
+        self.keeping = KeepingStore() if net.is_durable else None
+        super().__init__(self.keeping)
+        if before is not None:
+            self.restore(before, net.now)
         self.net = net
+        self.boot = boot
         self.me = me
         self.now = net.now
-        self.states: dict[int, State] = {}
+        self.states: dict[int, Standing] = {}
         self.ledger = Ledger()
         self.part = Groups(me, KEY, self, self.ledger)
         self.broker.groups.configure(config)
         self.pass_time(0)
         self.groups = SharedGroups(
-            self.broker, self.part, self.tell, self.enter, lambda: list(self.states), me=me, boot=1
+            self.broker, self.part, self.tell, self.enter, lambda: list(self.states), me=me, boot=boot
         )
+        self.groups.start()
 
-    def state(self, peer: int) -> State:
-        return self.states.get(peer, State.FORGOTTEN)
+    def restore(self, records: list[Record], now: float) -> None:
+        state = State()
+        state.apply(records)
+        self.broker.groups.orphans = {}
+        restore(self.broker, state, now)
+        assert self.keeping is not None
+        self.keeping.kept = [record for part in living(self.broker) for record in part] + self.keeping.kept
+
+    def state(self, peer: int) -> Standing:
+        return self.states.get(peer, Standing.FORGOTTEN)
 
     def tell(self, event: object) -> None:
         self.obey(self.part.handle(event, self.now))
@@ -101,12 +147,12 @@ class GroupNode(World):
         if not isinstance(what, Enter):
             self.obey(self.part.received(peer, what, self.now))
         elif what.kind == GROUP_ENTRY:
-            self.groups.entered(peer, what.head, what.message)
+            self.groups.entered(peer, what.head, what.message and copied(what.message))
         else:
             assert what.kind == PUBLISHED
             assert what.message is not None
             for number in groups_of(what.route):
-                self.broker.groups.deliver_to(number, what.message, what.route[1])
+                self.broker.groups.deliver_to(number, copied(what.message), what.route[1])
         self.end_turn()
 
     def publish(self, topic: str, payload: bytes, qos: int, publisher: str = "somebody") -> None:
@@ -128,6 +174,11 @@ class GroupNode(World):
         self.broker.groups.far.check()
 
 
+def copied(message: Message) -> Message:
+    """As it comes out of a link: each store counts the messages that it has written by themselves."""
+    return Message(message.topic, message.payload, message.qos, publisher=message.publisher)
+
+
 def groups_of(route: bytes) -> list[int]:
     return [int.from_bytes(route[at : at + 8], "little") for at in range(3, len(route), 8)]
 
@@ -135,8 +186,11 @@ def groups_of(route: bytes) -> list[int]:
 class Net:
     """Time passes when something arrives. `delay_s`: of a link, at most."""
 
-    def __init__(self, count: int, seed: int = 0, delay_s: float = 0.005, config: Any = None) -> None:
+    def __init__(
+        self, count: int, seed: int = 0, delay_s: float = 0.005, config: Any = None, is_durable: bool = False
+    ) -> None:
         self.now = 1000.0
+        self.is_durable = is_durable
         self.rng = Random(seed)
         self.delay_s = delay_s
         self.config = config or GroupsConfig(policy="round_robin")
@@ -166,7 +220,7 @@ class Net:
             return
         for me, peer in ((one, other), (other, one)):
             self.links[me, peer] = deque()
-            self.nodes[me].states[peer] = State.LIVE
+            self.nodes[me].states[peer] = Standing.LIVE
             self.nodes[me].ledger.last[peer] = 0
         for me, peer in ((one, other), (other, one)):
             again, self.streams[me, peer] = self.streams[me, peer], deque()
@@ -183,15 +237,15 @@ class Net:
         for me, peer in ((one, other), (other, one)):
             del self.links[me, peer]
             node = self.nodes[me]
-            node.states[peer] = State.SUSPECT
+            node.states[peer] = Standing.SUSPECT
             del node.ledger.last[peer]
             node.obey(node.part.unlinked(peer, self.now))
             node.end_turn()
 
     def count_dead(self, me: int, peer: int) -> None:
         node = self.nodes[me]
-        if not self.is_linked(me, peer) and node.states.get(peer) is State.SUSPECT:
-            node.states[peer] = State.DEAD
+        if not self.is_linked(me, peer) and node.states.get(peer) is Standing.SUSPECT:
+            node.states[peer] = Standing.DEAD
             node.obey(node.part.died(peer, self.now))
             node.end_turn()
 
@@ -207,6 +261,18 @@ class Net:
             self.streams.pop((me, peer))
             node.obey(node.part.forgotten(me, self.now))
             node.end_turn()
+
+    def restart(self, me: int) -> GroupNode:
+        """It is killed, and comes back with what its store has kept; nobody has counted it dead."""
+        before = self.nodes[me]
+        for peer in [peer for peer in self.nodes if peer != me]:
+            self.cut(me, peer)
+        assert before.keeping is not None
+        node = GroupNode(self, me, self.config, before.boot + 1, before.keeping.kept)
+        node.states = {peer: Standing.SUSPECT for peer in self.nodes if peer != me}
+        self.nodes[me] = node
+        node.end_turn()
+        return node
 
     # ---- what is under way
 
@@ -330,6 +396,11 @@ class Worker:
             self.open = {
                 packet_id: self.open[packet_id] for packet_id in self.released
             }  # the rest comes again
+
+    def lost_its_node(self, node: GroupNode) -> None:
+        """Its node was restarted: its connection is gone, and its session unless it lasts."""
+        self.node, self.client = node, None
+        self.open = {packet_id: self.open[packet_id] for packet_id in self.released}
 
     def leave(self, filter: str = FILTER) -> None:
         assert self.client is not None

@@ -226,13 +226,79 @@ def test_a_message_for_a_group_that_nobody_knows_is_held_and_then_given_up() -> 
     assert one.dropped("group_gone") == 1
 
 
+def test_a_restarted_owner_gives_what_waited_to_who_is_there() -> None:
+    net = Net(2, is_durable=True)
+    near, (far,) = near_and_far(net, crew(net))
+    near.go()
+    far.go()
+    net.run()
+    for index in range(6):
+        far.node.publish("t/1", b"%d" % index, 1 + index % 2)
+    net.run()
+    node = net.restart(near.node.me)
+    near.lost_its_node(node)
+    net.link(1, 2)
+    net.run()
+    far.come(far.node)
+    near.come(node)
+    drain(net, [near, far])
+    assert done_by([near, far]) == list(range(6))
+    net.check()
+
+
+def test_what_waited_where_nobody_is_left_goes_to_the_node_that_has_the_group() -> None:
+    net = Net(2, is_durable=True)
+    near, (far,) = near_and_far(net, crew(net))
+    far.go()
+    near.go()
+    near.lasting = False
+    near.come(near.node, 2)
+    near.client.read = list  # it takes nothing in
+    near.client.connection.session.detach()
+    net.run()
+    for index in range(6):
+        far.node.publish("t/1", b"%d" % index, 1 + index % 2)
+    net.run()
+    net.restart(near.node.me)
+    net.link(1, 2)
+    net.run()
+    net.pass_to(net.now + 0.2)
+    net.run()
+    far.come(far.node)
+    drain(net, [far])
+    assert done_by([far]) == list(range(6))
+
+
+def test_a_restarted_node_tells_the_giver_what_its_clients_answer() -> None:
+    net = Net(2, is_durable=True)
+    near, (far,) = near_and_far(net, crew(net))
+    near.go()
+    net.run()
+    for index in range(6):
+        near.node.publish("t/1", b"%d" % index, 1 + index % 2)
+    net.run()
+    far.read()
+    node = net.restart(far.node.me)
+    far.lost_its_node(node)
+    net.link(1, 2)
+    net.run()
+    far.come(node)
+    net.run()
+    drain(net, [far])
+    assert done_by([far]) == list(range(6))
+    near.come(near.node)
+    drain(net, [near, far])
+    assert near.done == [], "the owner knows that nothing is left"
+    net.check()
+
+
 class Walk:
     """A group under everything that can happen to it, by seed; what becomes of messages is seen outside."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         policy = self.rng.choice(sorted(POLICIES))
-        self.net = Net(3, seed, config=GroupsConfig(policy=policy))
+        self.net = Net(3, seed, config=GroupsConfig(policy=policy), is_durable=bool(seed % 2))
         self.workers = [Worker(f"worker-{index}").come(self.any_node(), 2) for index in range(4)]
         self.net.run()  # all nodes know of the group
         self.published: dict[int, int] = {}  # number -> QoS
@@ -245,6 +311,7 @@ class Walk:
         actions = (
             [self.publish] * 8 + [self.arrive] * 12 + [self.answer] * 6 + [self.link, self.come_back] * 2
             + [self.vanish, self.cut, self.die, self.toggle]
+            + [self.restart] * self.net.is_durable
         )  # fmt: skip
         for _ in range(steps):
             self.rng.choice(actions)()
@@ -252,8 +319,11 @@ class Walk:
 
     def publish(self) -> None:
         number = len(self.published)
+        node = self.any_node()
+        if not len(node.part):
+            return  # it was restarted, and has yet to hear of the group
         self.published[number] = qos = self.rng.choice((1, 2))
-        self.any_node().publish(f"t/{number % 5}", b"%d" % number, qos, f"publisher-{number % 5}")
+        node.publish(f"t/{number % 5}", b"%d" % number, qos, f"publisher-{number % 5}")
 
     def arrive(self) -> None:
         for _ in range(self.rng.randrange(6)):
@@ -295,6 +365,17 @@ class Walk:
         self.net.count_dead(one, other)
         if self.rng.random() < 0.7:
             self.net.count_dead(other, one)
+        self.has_died = True
+
+    def restart(self) -> None:
+        """A node is killed. Its sessions last, and it comes back."""
+        me = self.rng.choice(sorted(self.net.nodes))
+        if self.net.nodes[me].groups.held:
+            return  # of groups that nobody knows, the one thing that is not on record
+        node = self.net.restart(me)
+        for worker in self.workers:
+            if worker.node is not None and worker.node.me == me:
+                worker.lost_its_node(node)
         self.has_died = True
 
     def finish(self) -> None:

@@ -27,6 +27,7 @@ from braidmq.broker.watching cimport WATCH_DELIVERED
 from braidmq.messages.message cimport Message, write_publish
 from braidmq.wire.buffer cimport ByteBuffer
 
+from braidmq.broker.publishing import groups_of
 from braidmq.errors import ProtocolError
 from braidmq.store.records import PEER_POSITION, SESSION, SESSION_ENDED
 
@@ -247,16 +248,33 @@ cdef class Peer(QueuedReceiver):
         return 0
 
     cdef int send_waiting(self) except -1:
-        """Send the first that waits in memory, unless it has expired meanwhile."""
+        """Send the first that waits in memory, unless it has expired meanwhile and nobody else counts on it."""
         cdef Waiting* waiting = self.queue.head.at(0)
         cdef Message message = <Message>waiting.message
         cdef Target target = <Target>waiting.target
         cdef unsigned long long sequence = waiting.sequence
         self.take_first()
-        if message.expires_at_s and self.hub.now >= message.expires_at_s and not message.retain:
+        if (message.expires_at_s and self.hub.now >= message.expires_at_s and not message.retain
+                and target.identifiers[0] == PUBLISHED):
             self.settle(sequence)
             return self.hub.drop_message(DROP_EXPIRED, message, self.client_id)
         return self.send(message, target, sequence)
+
+    def group_messages(self):
+        """(number of a shared group, message) of what it has not acknowledged, and another node may have as well.
+
+        It may have given what was sent to a member, which QoS 2 does not bear.
+        """
+        cdef Waiting* waiting
+        cdef Py_ssize_t index
+        found = []
+        for index in range(self.sent.count):
+            waiting = self.sent.at(index)
+            if (<Message>waiting.message).qos == 1:
+                found.append((<Message>waiting.message, (<Target>waiting.target).identifiers))
+        found += [(delivery.message, delivery.target.identifiers) for delivery in self.queue or ()]
+        return [(number, message) for message, head in found if head[0] == PUBLISHED and head[1] & ROUTE_GROUPS
+                for number in groups_of(head[1:])]
 
     def acknowledged(self, unsigned long long position, refused):
         """The peer has kept all entries up to `position`; of them, somebody there had no room for `refused`."""

@@ -143,6 +143,9 @@ def _restore_waiting(broker: Broker, state: State) -> None:
     for name in state.groups | state.group_pages:
         waiting, pages = state.groups.get(name, {}), state.group_pages.get(name, [])
         group = broker.groups.get(*name)
+        if not isinstance(group, GroupReceiver) and broker.groups.orphans is not None:
+            broker.groups.orphans[name] = (waiting, pages)  # another node may have it
+            continue
         if not isinstance(group, GroupReceiver):  # its last lasting member has left since
             broker.hub.promises.journal.append((GROUP_ENDED, *name))
             if broker.hub.pager is not None:

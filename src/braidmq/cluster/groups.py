@@ -32,6 +32,7 @@ from braidmq.limits import KIB
 from braidmq.topics import FilterTrie, validate_filter
 from braidmq.wire.fields import write_varint
 
+NOBODY: Final = -1  # no node: a group whose owner is yet to be chosen
 GROUPS_MAX: Final = 65_536  # of one node
 PIECE_BYTES_MAX: Final = 32 * KIB  # of names and filters in one announcement
 DEAD: Final = (State.DEAD, State.LEFT, State.FORGOTTEN)
@@ -116,7 +117,7 @@ class MemberStatus(Control, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class OwnerChanged:
-    """That node has the group now; None: this one. Told where it has members, or had the group."""
+    """That node has the group now; None: this one."""
 
     number: int
     owner: int | None
@@ -219,7 +220,11 @@ class _Group:
     holders: dict[int, bool] = field(
         default_factory=dict
     )  # node with members -> whether it is nearly full there
-    owner: int = 0
+    owner: int = NOBODY
+
+    @property
+    def is_full(self) -> bool:
+        return self.holders[self.owner]
 
 
 class Groups(Part):
@@ -237,6 +242,7 @@ class Groups(Part):
         self._by_node: dict[int, set[int]] = {me: set()}
         self._trie = FilterTrie()  # filter -> the numbers of its groups
         self._renewed: dict[int, set[int]] = {}  # peer -> what it has named of the whole that it is telling
+        self._heard: set[int] = set()  # peers that have told all of theirs since this node was started
         self._changes: dict[int, None] = {}  # numbers of groups to be announced
         self._has_news = False
 
@@ -253,6 +259,10 @@ class Groups(Part):
         group = self._groups.get(number)
         return group.owner if group is not None else None
 
+    def has_heard(self, peers: Iterable[int]) -> bool:
+        """Whether all of these have said which groups they have members of."""
+        return self._heard.issuperset(peers)
+
     def owner_with_me(self, number: int) -> int:
         """The node that would have it, if this one had a member."""
         group = self._groups.get(number)
@@ -264,15 +274,16 @@ class Groups(Part):
         return sum(self._groups[number].owner == self._me for number in self._by_node[self._me])
 
     def hops(self, topic: bytes) -> dict[int, list[int]]:
-        """The peers that have groups of this topic, and the numbers of those."""
+        """The peers that have groups of this topic, and the numbers of those; but for what is full."""
         found: dict[int, list[int]] = {}
         for group in self._matching(topic):
-            found.setdefault(group.owner, []).append(group.number)
+            if not group.is_full:
+                found.setdefault(group.owner, []).append(group.number)
         return found
 
     def is_full(self, topic: bytes) -> bool:
         """Whether a group of this topic, that another node has, can hardly take more."""
-        return any(group.holders[group.owner] for group in self._matching(topic))
+        return any(group.is_full for group in self._matching(topic))
 
     def _matching(self, topic: bytes) -> Iterator[_Group]:
         """Groups of other nodes. What a node says of itself goes to its own groups only."""
@@ -369,6 +380,7 @@ class Groups(Part):
         effects: list[Effect] = []
         for number in self._by_node.get(peer, set()) - self._renewed.pop(peer):
             effects += self._lost(peer, number)
+        self._heard.add(peer)
         return effects
 
     # -- the table -------------------------------------------------------------------------------------------
@@ -381,7 +393,7 @@ class Groups(Part):
             raise FrameError(f"it has members of more than {GROUPS_MAX} shared groups")
         group = self._groups.get(number)
         if group is None:
-            group = self._groups[number] = _Group(number, seen.name, seen.filter, owner=node)
+            group = self._groups[number] = _Group(number, seen.name, seen.filter)
             self._trie.set(seen.filter, {**(self._trie.get(seen.filter) or {}), number: None})
         is_news = group.holders.get(node) != seen.is_full
         group.holders[node] = seen.is_full
@@ -409,8 +421,6 @@ class Groups(Part):
         former, group.owner = group.owner, self._best(group.number, group.holders)
         if former == group.owner:
             return [RoutesChanged()] if is_news else []
-        if self._me not in (*group.holders, former):
-            return [RoutesChanged()]
         owner = None if group.owner == self._me else group.owner
         return [OwnerChanged(group.number, owner), RoutesChanged()]
 

@@ -11,6 +11,7 @@ from braidmq.cluster.announcing import Announcing
 from braidmq.cluster.claims import Claims
 from braidmq.cluster.clock import HybridClock
 from braidmq.cluster.core import Cluster
+from braidmq.cluster.effects import Died
 from braidmq.cluster.groups import Groups, with_groups
 from braidmq.cluster.moving import Moves
 from braidmq.cluster.retained import Healing
@@ -100,14 +101,23 @@ def _share_groups(node: Node, announcing: Announcing, part: Groups) -> None:
     cluster = node.cluster
     cluster.add(part)
     announcing.announcers.append(part)
+    node.routes.is_full = part.is_full
     me, boot = cluster.identity.node, cluster.identity.boot
     groups = SharedGroups(
         node.broker, part, node.tell, node.enter, cluster.members.remembered, me=me, boot=boot
     )
+
+    def died(effect: Died) -> None:
+        peer = node.peer(effect.peer)
+        unsent = [] if peer.keeps else peer.group_messages()
+        peer.died()
+        groups.rescue(unsent)
+
     node.carry_out(
-        groups.hands,
+        {**groups.hands, Died: died},
         {GROUP_ENTRY: lambda peer, head, message, route: groups.entered(peer.node, head, message)},
     )
+    groups.start()
 
 
 def _healing(broker: Broker, cluster: Cluster, now: float, remembered: tuple[Remembered, ...]) -> Healing:

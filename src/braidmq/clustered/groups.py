@@ -5,7 +5,8 @@ A node plugs it in like this:
     part = Groups(me, key, members, announcing.ledger)       # added to the Cluster behind `announcing`
     announcing.announcers.append(part)
     groups = SharedGroups(broker, part, tell, enter, remembered, boot)
-    # carry out effects by `groups.hands`; give entries of the kind GROUP_ENTRY to `groups.entered`
+    # carry out effects by `groups.hands`; give entries of the kind GROUP_ENTRY to `groups.entered`; then
+    groups.start()
     # hops of a topic: `with_groups(announcing.hops(topic), part.hops(topic))`
 
 What nodes tell each other of members and deliveries are entries of the streams: it arrives in order, once,
@@ -34,6 +35,8 @@ from braidmq.broker.sharing.far_events import (
     decode_events,
     encode_events,
 )
+from braidmq.broker.sharing.far_members import FarMembers
+from braidmq.broker.sharing.receiver import GroupReceiver
 from braidmq.cluster.effects import Enter
 from braidmq.cluster.groups import (
     FillChanged,
@@ -63,6 +66,7 @@ HOPS_MAX: Final = 3
 REST_S: Final = 0.1  # of a message that has come that far without finding its group
 UNKNOWN_S: Final = 2.0  # how long a message waits for a group that nobody knows
 HELD_MAX: Final = 10_000
+ORPHANS_S: Final = 30.0  # and for one of which some node that may know has not been heard since the start
 
 
 @dataclass(slots=True)
@@ -97,6 +101,8 @@ class SharedGroups:
         self._remembered = remembered
         self._news: dict[int, list[FarEvent]] = {}  # node -> what it is to be told at the end of the turn
         self._held: deque[_Held] = deque()
+        self._is_waiting_for_owners = False
+        self._orphaned_since_s: dict[GroupReceiver, float] = {}
         self.hands: dict[type, Callable[[Any], None]] = {
             OwnerChanged: self._owner_changed,
             NodeLinked: lambda effect: self._call_roll(effect.peer),
@@ -106,9 +112,22 @@ class SharedGroups:
             StatusReported: self._status_reported,
             TellNews: lambda effect: self.tell_news(),
         }
+
+    @property
+    def held(self) -> int:
+        """Messages for groups that nobody knows; they are in memory only, for as long as that may last."""
+        return len(self._held)
+
+    def start(self) -> None:
+        """The effects are carried out by now: tell what groups there are."""
         self._registry.attach(self)
+        if self._registry.orphaned():
+            self.wait_for_owner()
+
+    @property
+    def _far(self) -> FarMembers:
         assert self._registry.far is not None
-        self._far = self._registry.far
+        return self._registry.far
 
     # ---- what the broker's groups ask ----------------------------------------------------------------
 
@@ -118,6 +137,17 @@ class SharedGroups:
     def owner(self, number: int) -> int | None:
         owner = self._part.owner_with_me(number)
         return None if owner == self._me else owner
+
+    def owner_of(self, number: int) -> int | None:
+        return self._part.owner(number)
+
+    def may_be_elsewhere(self, number: int) -> bool:
+        return self._part.owner(number) is not None or not self._part.has_heard(self._remembered())
+
+    def wait_for_owner(self) -> None:
+        if not self._is_waiting_for_owners:
+            self._is_waiting_for_owners = True
+            self._broker.timers.set(self._broker.hub.now + REST_S, self._send_orphans)
 
     def appeared(self, number: int, name: str, filter: bytes) -> None:
         self._tell(GroupAppeared(name, filter))
@@ -168,8 +198,7 @@ class SharedGroups:
     def _call_roll(self, peer: int) -> None:
         """Tell the node of all members that it may have to know, whatever it knew before."""
         self._note(peer, RollBegan(0, ""), None)
-        for proxy in self._registry.proxies:
-            proxy.call_roll(peer)
+        self._registry.call_roll(peer)
         self._note(peer, RollEnded(0, ""), None)
 
     # ---- from other nodes ----------------------------------------------------------------------------
@@ -215,6 +244,27 @@ class SharedGroups:
     def _forgotten(self, effect: NodeForgotten) -> None:
         self._news.pop(effect.peer, None)
         self._far.forgotten(effect.peer)
+
+    def _send_orphans(self) -> None:
+        """What waits in groups that nobody here is in is for who has them, as soon as that is known."""
+        now = self._broker.hub.now
+        self._is_waiting_for_owners = False
+        orphaned = self._registry.orphaned()
+        self._orphaned_since_s = {group: self._orphaned_since_s.get(group, now) for group in orphaned}
+        for group in orphaned:
+            is_known = self._part.owner(self.number(group.name, group.filter)) is not None
+            has_heard = self._part.has_heard(self._remembered())
+            if is_known:
+                group.hand_over()
+            elif now - self._orphaned_since_s[group] >= (UNKNOWN_S if has_heard else ORPHANS_S):
+                self._registry.give_up(group)
+        if self._registry.orphaned():
+            self.wait_for_owner()
+
+    def rescue(self, messages: Iterable[tuple[int, Message]]) -> None:
+        """A node is dead that was sent these for groups, and does not come back with them."""
+        for number, message in messages:
+            self.pass_on(number, message, 0)
 
     # ---- messages for groups that are elsewhere ------------------------------------------------------
 

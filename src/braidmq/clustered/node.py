@@ -146,9 +146,10 @@ class Node:
 
     def _turn_ended(self) -> None:
         """Before the turn is kept: what has gathered in it is announced."""
-        if self._has_news:
-            self.tell(TurnEnded())
+        while self._has_news:
             self._has_news = False
+            self._events.append(TurnEnded())
+            self._work()
 
     def _set_timer(self) -> None:
         due_s = self.cluster.next_at_s

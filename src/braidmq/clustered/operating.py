@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from braidmq.broker.peers import Peer
+from braidmq.broker.peers import Peer, PeerTarget
 from braidmq.cluster.events import Drain, Forget, Leave, Undrain
 from braidmq.cluster.members import Member, State
 from braidmq.clustered.node import Node
@@ -53,7 +53,7 @@ class Operator:
         hops = [
             (receiver.node, target.route)
             for target in node.routes.hops(topic)
-            if isinstance(receiver := target.receiver, Peer)
+            if isinstance(target, PeerTarget) and isinstance(receiver := target.receiver, Peer)
         ]
         return routes_of(node.cluster, hops, topic, len(node.broker.router.matches(topic)))
 

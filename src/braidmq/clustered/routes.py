@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from braidmq.broker.peers import PeerTarget
+from braidmq.broker.receiver import Target
+from braidmq.broker.sharing.full import FullGroup
 from braidmq.cluster.hops import Hop
 
 if TYPE_CHECKING:
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 
 Hops = Callable[[bytes], tuple[Hop, ...]]
 
+MOST_QOS: Final = 2
 RETAINED_ONLY: Final = b"\x00\x00"  # a route to nobody there: the message is to be retained, and no more
 
 
@@ -20,12 +23,16 @@ class Routes:
     def __init__(self, node: "Node", hops: Hops) -> None:
         self._node = node
         self._hops = hops
+        # Whether a topic has a group that another node has, and that can hardly take more.
+        self.is_full: Callable[[bytes], bool] = lambda topic: False
+        self._full = Target(FullGroup(node.broker.hub), MOST_QOS)
         # One for each way, so that topics with the same ways share their fan-outs.
         self._targets: dict[tuple[int, bytes], PeerTarget] = {}
 
-    def hops(self, topic: bytes) -> tuple[PeerTarget, ...]:
-        """The peers that want messages on a topic."""
-        return tuple([self._target(hop.peer, hop.route) for hop in self._hops(topic)])
+    def hops(self, topic: bytes) -> tuple[Target, ...]:
+        """The peers that want messages on a topic, and what tells a publisher that a group there is full."""
+        peers = tuple([self._target(hop.peer, hop.route) for hop in self._hops(topic)])
+        return (*peers, self._full) if self.is_full(topic) else peers
 
     def everybody(self) -> list[PeerTarget]:
         """All peers that are remembered: each has all retained messages."""

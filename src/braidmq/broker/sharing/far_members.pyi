@@ -8,6 +8,8 @@ from braidmq.broker.sharing.registry import GroupRegistry
 from braidmq.messages.message import Message
 from braidmq.wire.status import StatusReport
 
+STAGES: dict[int, int]
+
 class RemoteMember(Member):
     def __init__(self, name: str, now: float, node: int, boot: int, placement: Giver) -> None: ...
     @property

@@ -30,6 +30,7 @@ cdef enum:
 
 cdef double US = 1e-6
 cdef tuple HAPPENINGS = (<int>ACKNOWLEDGED, <int>RECEIVED, <int>COMPLETED, <int>UNSENDABLE)    # by stage
+STAGES = {what: stage for stage, what in enumerate(HAPPENINGS)}
 
 
 cdef class RemoteMember(Member):

@@ -22,6 +22,15 @@ class Placement(Giver, Protocol):
     def owner(self, number: int) -> int | None:
         """The node that has a group of which this node is about to have a member; None: this one."""
 
+    def owner_of(self, number: int) -> int | None:
+        """The node that has a group; None if that isn't known."""
+
+    def may_be_elsewhere(self, number: int) -> bool:
+        """Whether another node has members of the group, or may have: some have yet to say so."""
+
+    def wait_for_owner(self) -> None:
+        """Something waits in a group that stands aside, and nobody knows who has it."""
+
     def appeared(self, number: int, name: str, filter: bytes) -> None:
         """A session of this node subscribes to the group: the first."""
 

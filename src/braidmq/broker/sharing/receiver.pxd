@@ -27,7 +27,7 @@ cdef class GroupReceiver(SharedReceiver):
     cdef readonly GroupPages pages           # what of it is on disk; None if the store has no pages
     cdef set lasting                         # members that subscribe and outlast a crash
     cdef readonly set near                   # members that subscribe and are sessions of this broker
-    cdef bint tells_fill                     # the registry wants to know when it is nearly full
+    cdef bint is_clustered                   # other nodes may have members, and want to know when it is nearly full
     cdef bint is_told_full
     cdef bint is_waiting                     # something waits, so the agenda knows it
     cdef double wakes_at_s                   # when the timer that is set fires; infinity = none is

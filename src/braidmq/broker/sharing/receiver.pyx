@@ -135,9 +135,20 @@ cdef class GroupReceiver(SharedReceiver):
         """How many sessions of this broker subscribe to it."""
         return len(self.near)
 
-    def watch_fill(self):
-        """Tell the registry when hardly any room is left, and when there is again."""
-        self.tells_fill = True
+    def join_cluster(self, long long first):
+        """Other nodes may have members; messages have numbers from `first` on."""
+        self.is_clustered = True
+        self.core.number_from(first)
+
+    def restored_deliveries(self, Member member not None):
+        """What the member has had since before a restart: any node may have given it."""
+        return [delivery for delivery in self.core.deliveries(member) if (<Delivery>delivery).entry.sequence < 0]
+
+    def wait_for_owner(self, dict waiting not None, list pages not None):
+        """After a restart nobody here is in the group: what waited in it is for the node that has it."""
+        self.core.stand_aside(True)
+        self.is_lasting = True
+        self.restore_waiting(waiting, pages)
 
     def hand_over(self):
         """Another node has the group from now on; its members of this broker have left."""
@@ -254,6 +265,8 @@ cdef class GroupReceiver(SharedReceiver):
             effects = self.core.refused(delivery, self.hub.now)
         if effects:
             self.carry_out(effects)
+        if self.is_clustered and delivery.entry.sequence < 0:
+            self.registry.answered_restored(self, delivery, <int>what, reason)
         return self.tidy(delivery.member)
 
     # ---- what the control plane tells ----------------------------------------------------------------
@@ -299,6 +312,9 @@ cdef class GroupReceiver(SharedReceiver):
         cdef Member member = session.member
         self.agenda.work_off()
         self.goes(member)
+        if self.is_clustered:
+            for delivery in self.restored_deliveries(member):
+                self.registry.answered_restored(self, delivery, <int>ACKNOWLEDGED, 0)
         effects = self.core.ended(member, self.hub.now)
         self.count_lasting(member)
         self.carry_out(effects)
@@ -390,11 +406,15 @@ cdef class GroupReceiver(SharedReceiver):
 
     cdef int pass_on(self) except -1:
         """Another node has the group: what waits here is its own."""
+        if not self.registry.knows_owner(self):
+            return 0
         for entry in take_waiting(self.core):
             self.note_taken(<Entry>entry)
             self.registry.pass_on(self, (<Entry>entry).message)
         if self.core.queue.pages:
             self.pages.fetch()
+        elif self.core.is_gone:
+            self.registry.gone(self)
         return self.note_whether_waiting()
 
     cdef int note_whether_waiting(self) except -1:
@@ -407,7 +427,7 @@ cdef class GroupReceiver(SharedReceiver):
         if self.core.wake_at_s < self.wakes_at_s:
             self.wakes_at_s = self.core.wake_at_s
             self.registry.wake(self, self.wakes_at_s)
-        if self.tells_fill and self.is_nearly_full() != self.is_told_full:
+        if self.is_clustered and self.is_nearly_full() != self.is_told_full:
             self.tell_fill()
         return self.see_to_memory() if self.core.queue.behind_count else 0
 

@@ -21,8 +21,10 @@ from braidmq.broker.hub import Hub
 from braidmq.broker.receiver import Target
 from braidmq.broker.session import Session
 from braidmq.broker.sharing.agenda import Agenda
-from braidmq.broker.sharing.far_members import FarMembers, RemoteMember
+from braidmq.broker.sharing.far_events import Joined, Settled
+from braidmq.broker.sharing.far_members import STAGES, FarMembers, RemoteMember
 from braidmq.broker.sharing.group import SharedGroup
+from braidmq.broker.sharing.member import Delivery
 from braidmq.broker.sharing.placement import Placement
 from braidmq.broker.sharing.policies import make_policy
 from braidmq.broker.sharing.proxy import GroupProxy
@@ -32,6 +34,7 @@ from braidmq.config.groups import GroupOverride, GroupsConfig, PolicyName
 from braidmq.errors import ConfigError
 from braidmq.messages.message import Message
 from braidmq.store.records import GroupName
+from braidmq.store.state import Page
 from braidmq.timing.timers import Timers
 
 SWEEP_S: Final = 5.0  # how long an expired message may hold memory in a group
@@ -66,6 +69,8 @@ class GroupRegistry:
         # In a cluster.
         self.placement: Placement | None = None
         self.far: FarMembers | None = None
+        # What waited in groups that nobody here is in any more, after a restart; None: that is given up.
+        self.orphans: dict[GroupName, tuple[dict[int, Message], list[Page]]] | None = None
         self.returns = 0  # messages that a member's node could not send
         self._aside: dict[GroupName, GroupReceiver] = {}
         self._proxies: dict[GroupName, GroupProxy] = {}
@@ -153,11 +158,14 @@ class GroupRegistry:
         for group in self:
             self._place(group, placement)
             self.near_changed(group)
+        for name, (waiting, pages) in (self.orphans or {}).items():
+            group = self._aside[name] = self._receiver(name)
+            group.wait_for_owner(waiting, pages)
+        self.orphans = None
 
     def _place(self, group: GroupReceiver, placement: Placement) -> None:
         self._numbered[placement.number(group.name, group.filter)] = GroupName(group.name, group.filter)
-        group.core.number_from(placement.boot << BOOT_SHIFT)
-        group.watch_fill()
+        group.join_cluster(placement.boot << BOOT_SHIFT)
 
     def _proxy(self, name: GroupName) -> GroupProxy:
         assert self.placement is not None
@@ -206,6 +214,51 @@ class GroupRegistry:
         if proxy.is_gone:
             self.gone(proxy)
 
+    def call_roll(self, node: int) -> None:
+        """Tell the node of all members that it may have to know."""
+        for proxy in self.proxies:
+            proxy.call_roll(node)
+        for group in self:
+            for member in group.core.members:
+                restored = group.restored_deliveries(member) if isinstance(member, SessionMember) else []
+                if restored and isinstance(member, SessionMember):
+                    self._tell_restored(node, group, member, tuple(delivery.token for delivery in restored))
+
+    def _tell_restored(
+        self, node: int, group: GroupReceiver, member: SessionMember, numbers: tuple[int, ...]
+    ) -> None:
+        assert self.placement is not None
+        number = self.placement.number(group.name, group.filter)
+        lasts, boot = member.session.is_remembered, self.placement.boot
+        self.placement.tell(node, Joined(number, member.name, -1, 0, False, lasts, boot, numbers=numbers))
+
+    def answered_restored(self, group: GroupReceiver, delivery: Delivery, what: int, reason: int) -> None:
+        """A client has answered what it has had since before a restart: whoever gave it should know."""
+        assert self.placement is not None
+        number = self.placement.number(group.name, group.filter)
+        stage = STAGES[what]
+        settled = Settled(number, delivery.member.name, 0, delivery.token, stage, reason, 0)
+        self.placement.tell(None, settled)
+
+    def knows_owner(self, group: GroupReceiver) -> bool:
+        """Whether what waits in a group that stands aside can be sent on; if not, that is seen to later."""
+        assert self.placement is not None
+        if self.placement.owner_of(self.placement.number(group.name, group.filter)) is not None:
+            return True
+        self.placement.wait_for_owner()
+        return False
+
+    def give_up(self, group: GroupReceiver) -> None:
+        """Nobody has the group that stands aside: what waits in it is dropped."""
+        group.core.stand_aside(False)
+        group.rights_changed()  # looks who is there
+        if group.core.is_gone:
+            self.gone(group)
+
+    def orphaned(self) -> list[GroupReceiver]:
+        """Groups that stand aside, and in which something waits for the node that has them."""
+        return [group for group in self._aside.values() if len(group.core.queue)]
+
     def near_changed(self, group: GroupHere) -> None:
         """Somebody of this broker has joined a group, or left it."""
         if self.placement is None:
@@ -222,6 +275,16 @@ class GroupRegistry:
         else:
             self._announced.remove(name)
             self.placement.vanished(number, *name)
+            head = self._groups.get(name)
+            if isinstance(head, GroupReceiver) and self.placement.may_be_elsewhere(number):
+                self._set_aside(name, head)
+
+    def _set_aside(self, name: GroupName, group: GroupReceiver) -> None:
+        """Nobody here is in it any more, and who else is will be heard."""
+        del self._groups[name]
+        self._forget(group)
+        self._aside[name] = group
+        group.core.stand_aside(True)
 
     def fill_changed(self, group: GroupReceiver, is_full: bool) -> None:
         if self.placement is not None:

@@ -1,0 +1,6 @@
+from braidmq.broker.hub cimport Hub
+from braidmq.broker.receiver cimport Receiver
+
+
+cdef class FullGroup(Receiver):
+    cdef Hub hub
