@@ -302,7 +302,8 @@ class Walk:
         self.workers = [Worker(f"worker-{index}").come(self.any_node(), 2) for index in range(4)]
         self.net.run()  # all nodes know of the group
         self.published: dict[int, int] = {}  # number -> QoS
-        self.has_died = False
+        # Who keeps an order takes back at once what a member has that goes; it may have come back meanwhile.
+        self.may_repeat = policy in ("sticky", "hash_topic", "hash_client")
 
     def any_node(self):  # type: ignore[no-untyped-def]
         return self.rng.choice(list(self.net.nodes.values()))
@@ -365,7 +366,7 @@ class Walk:
         self.net.count_dead(one, other)
         if self.rng.random() < 0.7:
             self.net.count_dead(other, one)
-        self.has_died = True
+        self.may_repeat = True
 
     def restart(self) -> None:
         """A node is killed. Its sessions last, and it comes back."""
@@ -376,7 +377,7 @@ class Walk:
         for worker in self.workers:
             if worker.node is not None and worker.node.me == me:
                 worker.lost_its_node(node)
-        self.has_died = True
+        self.may_repeat = True
 
     def finish(self) -> None:
         for one, other in ((1, 2), (1, 3), (2, 3)):
@@ -395,7 +396,7 @@ class Walk:
         assert not lost, f"lost: {[(number, self.published[number]) for number in lost]}"
         twice = [number for number, count in taken.items() if count > 1]
         assert not [number for number in twice if self.published[number] == 2], "QoS 2 twice"
-        assert self.has_died or not twice, f"QoS 1 twice, and no node was dead: {twice}"
+        assert self.may_repeat or not twice, f"QoS 1 twice, and no node was dead: {twice}"
 
 
 @pytest.mark.parametrize("seed", range(120))

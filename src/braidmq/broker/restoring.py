@@ -28,6 +28,8 @@ from braidmq.broker.sharing.registry import GroupHere
 from braidmq.store.records import (
     AWAY,
     GROUP_ENDED,
+    GROUP_PAGED,
+    GROUP_QUEUED,
     INBOUND,
     LEAVING,
     MOVED,
@@ -256,6 +258,9 @@ def living(broker: Broker) -> Iterator[list[Record]]:
             yield group.records()
         if group.pages is not None:
             group.pages.tidy()
+    for name, (waiting, pages) in (broker.groups.orphans or {}).items():
+        on_disk: list[Record] = [(GROUP_PAGED, *name, *page) for page in pages]
+        yield on_disk + [(GROUP_QUEUED, *name, *kept) for kept in waiting.items()]
     while part := list(islice(topics, RETAINED_SLICE)):
         yield [(RETAINED, topic, broker.retained.newest(topic)) for topic in part]
 

@@ -23,6 +23,14 @@ more.
     status_reports  what clients say of themselves as members
     state           what is known of a group, as values for operators
 
-The simulator (`sim/balance`) runs the same SharedGroup with members of its own. A member on another node is
-to be another kind of Member, and a group that another node owns another SharedReceiver.
+The simulator (`sim/balance`) runs the same SharedGroup with members of its own.
+
+In a cluster one node has a group, whose members may be anywhere:
+
+    far_members     RemoteMember: a client of another node as a member; FarMembers: all of them
+    far_group       what happens to a SharedGroup only then
+    far_events      what the nodes tell each other of members and deliveries
+    proxy           GroupProxy: a group that another node has, for the members of this one
+    placement       what the groups of a broker ask of the cluster
+    full            a group of another node that can take no more
 """

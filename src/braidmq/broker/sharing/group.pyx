@@ -456,6 +456,7 @@ cdef class SharedGroup:
         if is_lost or (place.is_subscribed and self.requeues_at_disconnect()):
             effects += [withdraw_message(delivery) for delivery in self.take_back(place, effects)]
         self.holders.remove_member(member)    # its keys don't wait: nobody can tell when it comes back
+        self.forget_if_done(place)
         return effects + self.members_changed(now)
 
     def unsubscribed(self, Member member, double now):
