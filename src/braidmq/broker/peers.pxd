@@ -19,7 +19,7 @@ cdef class Peer(QueuedReceiver):
     cdef readonly unsigned long long taken   # the number of its last entry that was taken here,
     cdef readonly unsigned long long kept    # of its last one that our store has kept: what it may be told
     cdef object awaited                      # deque of (number, Answer): who is told when it has that entry
-    cdef double behind_since_s               # since when something has been unacknowledged; 0: nothing is
+    cdef double behind_since_s               # since when something has been unacknowledged, if something is
     cdef readonly long long forwarded_qos0   # messages and entries that were sent to it
     cdef readonly long long forwarded_entries
     cdef readonly long long received_qos0    # and that it has sent

@@ -81,6 +81,7 @@ cdef class Peer(QueuedReceiver):
         """It is part of the cluster, for which numbers begin anew with every start of ours."""
         self.last_sequence = max(self.last_sequence, first_sequence)
         self.keeps = keeps
+        self.behind_since_s = self.behind_since_s or self.hub.now
 
     def remember(self):
         """Note for the store that there is a queue for it."""
@@ -127,7 +128,6 @@ cdef class Peer(QueuedReceiver):
             self.sent.remove_first()
         self.sent_bytes = 0
         self.give_up_queue(DROP_PEER_GONE)
-        self.behind_since_s = 0.0
         if self.is_remembered:
             self.hub.promises.journal.append((SESSION_ENDED, self.client_id))
 
@@ -214,7 +214,7 @@ cdef class Peer(QueuedReceiver):
         if self.hub.awaits_peers and self.lane is not None and outcome is not None:
             outcome.awaited = outcome.awaited or []
             outcome.awaited.append((self, self.last_sequence))
-        if not self.behind_since_s:
+        if self.sent.count == 0 and self.queue is None:
             self.behind_since_s = self.hub.now
         self.note_queued(message, target, 1, False, self.last_sequence)
         if self.queue is None and self.may_send():
@@ -301,7 +301,6 @@ cdef class Peer(QueuedReceiver):
             self.settle(self.sent.at(0).sequence)
             self.sent_bytes -= (<Message>self.sent.at(0).message).cost()
             self.sent.remove_first()
-        self.behind_since_s = 0.0 if self.sent.count == 0 and self.queue is None else self.behind_since_s
         return 0
 
     cdef int settle_waiting(self, unsigned long long position) except -1:
@@ -317,7 +316,6 @@ cdef class Peer(QueuedReceiver):
                 self.hub.pager.pass_page(self)
             else:
                 break    # what of that page is settled is left out when it is read
-        self.behind_since_s = 0.0 if self.sent.count == 0 and self.queue is None else self.behind_since_s
         return 0
 
     cdef bint pages_all(self) noexcept:
@@ -350,8 +348,8 @@ cdef class Peer(QueuedReceiver):
 
     @property
     def oldest_s(self):
-        """For how long there has always been something to acknowledge; 0 if there is nothing."""
-        return self.hub.now - self.behind_since_s if self.behind_since_s else 0.0
+        """For how long, since a restart of ours, there has been something to acknowledge; 0 if there is nothing."""
+        return self.hub.now - self.behind_since_s if self.queued_count else 0.0
 
     def check(self):
         """Assert the peer's invariants (for tests)."""
@@ -361,4 +359,4 @@ cdef class Peer(QueuedReceiver):
         assert numbers == sorted(set(numbers))
         assert self.sent_bytes == sum([(<Message>message).cost() for _, message, _ in self.unacknowledged()])
         assert self.kept <= self.taken
-        assert bool(self.queued_count) == bool(self.behind_since_s)
+        assert not self.queued_count or self.behind_since_s
