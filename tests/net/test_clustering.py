@@ -66,6 +66,14 @@ async def test_who_has_no_seed_starts_and_who_has_one_finds_it(tmp_path: Path) -
             await until(lambda: names(north) == names(east) == {"north", "east"})
 
 
+@pytest.mark.parametrize(("ack", "waits"), [("local", False), ("peers", True)])
+async def test_publishers_wait_for_other_nodes_where_the_configuration_says_so(
+    tmp_path: Path, ack: str, waits: bool
+) -> None:
+    async with opened(config_of(tmp_path, "north", ack=ack)) as north:
+        assert north.node.broker.hub.awaits_peers is waits
+
+
 async def test_nodes_find_each_other_over_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     files = authority.issue("node", "node.example")
