@@ -24,7 +24,7 @@ import structlog
 import braidmq
 from braidmq.cluster.clock import HybridClock
 from braidmq.cluster.effects import Level
-from braidmq.cluster.events import Discovered
+from braidmq.cluster.events import Discovered, RulesChanged
 from braidmq.cluster.settings import Identity, Remembered, Settings, key_of
 from braidmq.clustered.assembly import make_node
 from braidmq.clustered.operating import Operator
@@ -162,6 +162,10 @@ class Clustering:
             members = self.node.cluster.members
             if not members.linked() or len(members.linked()) < len(members):
                 await self._look()
+
+    def rules_changed(self, config: Config) -> None:
+        """What clients may do, or how groups choose, was reloaded: others compare it with theirs."""
+        self.node.tell(RulesChanged(_digest(config)))
 
     async def close(self) -> None:
         """End all links; what is remembered is written."""

@@ -95,6 +95,7 @@ async def _serve(
     try:
         if config.cluster.is_on:
             clustering = await open_cluster(config, turn, poller, effective.link_contexts, stopping.set)
+            effective.clustering = clustering
         admin = start_admin(effective, broker, turn, reload, clustering)
         if clustering is not None:
             await clustering.join()
@@ -125,6 +126,7 @@ class Effective:
         self.config = config
         self.contexts = [server_context(listener) for listener in config.listeners]
         self.link_contexts = link_contexts(config.cluster)
+        self.clustering: Clustering | None = None
         if config.cluster.is_on:
             config.cluster.shared_secret()  # a doubtful one is told before anything is touched
 
@@ -154,6 +156,8 @@ def _reload(effective: Effective, read_again: Callable[[], Config], turn: Turn) 
     turn.broker.turn(clock_s())
     replace_gate(turn.broker, gate)
     turn.broker.groups.configure(fresh.groups)
+    if effective.clustering is not None:
+        effective.clustering.rules_changed(fresh)
     turn.finish()
     effective.config = msgspec.structs.replace(config, auth=fresh.auth, acl=fresh.acl, groups=fresh.groups)
     changed = [name for name in LATER_TABLES if getattr(fresh, name) != getattr(config, name)]

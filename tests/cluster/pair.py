@@ -9,7 +9,7 @@ from braidmq.cluster import effects as do
 from braidmq.cluster import events as ev
 from braidmq.cluster import frames
 from braidmq.cluster.clock import HybridClock
-from braidmq.cluster.controls import Draining, Forgot, Introduce
+from braidmq.cluster.controls import Draining, Forgot, Introduce, Rules
 from braidmq.cluster.core import Cluster
 from braidmq.cluster.frames import Controls
 from braidmq.cluster.handshake import Goodbye, Handshake, Hello, Proof, Welcome
@@ -17,7 +17,7 @@ from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.wire.frames import FrameReader
 from tests.cluster.world import KEY, WALL_S, Broker
 
-CONTROLS: Controls[Any] = Controls((Hello, Proof, Welcome, Goodbye, Introduce, Draining, Forgot))
+CONTROLS: Controls[Any] = Controls((Hello, Proof, Welcome, Goodbye, Introduce, Draining, Rules, Forgot))
 SETTINGS = Settings(name="c", key=KEY)
 
 

@@ -5,6 +5,7 @@ import pytest
 from braidmq.cluster import effects as do
 from braidmq.cluster import events as ev
 from braidmq.cluster import frames
+from braidmq.cluster.controls import Rules
 from braidmq.cluster.settings import Settings
 from tests.cluster.pair import Core, Peer
 from tests.cluster.world import KEY, World
@@ -141,3 +142,21 @@ def test_other_rules_are_a_warning() -> None:
     core.tell(ev.LinkLost(1, ""))
     Peer(core, 2).join()
     assert member.warnings == {}
+
+
+def test_rules_that_change_are_compared_again_on_both_sides() -> None:
+    core = Core()
+    peer = Peer(core, 1).join()
+    member = core.cluster.members.info(200)
+    assert member is not None
+    core.tell(ev.RulesChanged(b"new"))
+    assert Rules(b"new") in core.said(1)
+    assert list(member.warnings) == ["digest"]
+    peer.send(Rules(b"new"))
+    assert member.warnings == {}
+    peer.send(Rules(b"newer"))
+    assert list(member.warnings) == ["digest"]
+    Peer(core, 2, node=300).join(digest=b"new")
+    other = core.cluster.members.info(300)
+    assert other is not None
+    assert other.warnings == {}

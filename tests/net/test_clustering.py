@@ -151,6 +151,20 @@ def test_a_node_is_known_by_its_name_and_where_it_can_be_reached() -> None:
     assert not me.addresses[0].startswith("0.0.0.0")
 
 
+async def test_rules_that_are_reloaded_are_compared_with_those_of_others(tmp_path: Path) -> None:
+    async with opened(config_of(tmp_path, "north")) as north:
+        await north.join()
+        config = config_of(tmp_path, "east", join=(north.addresses[0],))
+        async with opened(config) as east:
+            await east.join()
+            await until(lambda: names(north) == {"north", "east"})
+            other = msgspec.structs.replace(config, groups=GroupsConfig(overflow="refuse"))
+            east.rules_changed(other)
+            await until(lambda: north.operator.status().warnings)
+            north.rules_changed(other)
+            await until(lambda: not north.operator.status().warnings + east.operator.status().warnings)
+
+
 def test_other_rules_and_group_settings_have_another_digest(tmp_path: Path) -> None:
     config = Config(cluster=ClusterConfig(secret=SECRET))
     digest = settings_of(config).digest

@@ -1,7 +1,7 @@
 """What the members of a cluster tell each other about members. Parts have controls of their own."""
 
 from braidmq.cluster.frames import Control
-from braidmq.cluster.handshake import U64, Introduced
+from braidmq.cluster.handshake import U64, Digest, Introduced
 
 
 class Introduce(Control, frozen=True):
@@ -14,6 +14,12 @@ class Draining(Control, frozen=True):
     """The sender takes no new clients, or does again."""
 
     is_draining: bool
+
+
+class Rules(Control, frozen=True):
+    """The sender has other rules or group settings from now on."""
+
+    digest: Digest
 
 
 class Forgot(Control, frozen=True):

@@ -12,7 +12,7 @@ from braidmq.cluster import events as ev
 from braidmq.cluster import frames
 from braidmq.cluster.beating import Beating
 from braidmq.cluster.clock import HybridClock
-from braidmq.cluster.controls import Draining, Forgot, Introduce
+from braidmq.cluster.controls import Draining, Forgot, Introduce, Rules
 from braidmq.cluster.effects import (
     Close,
     Dial,
@@ -55,7 +55,7 @@ _SLOW_REDIAL_S: Final = 60.0  # where an operator has to do something first
 _HANDSHAKE_S_MIN: Final = 3.0
 _HANDSHAKE_S_MAX: Final = 10.0
 
-_OWN: Final = (Goodbye, Introduce, Draining, Forgot)
+_OWN: Final = (Goodbye, Introduce, Draining, Rules, Forgot)
 
 
 class Cluster:
@@ -96,6 +96,7 @@ class Cluster:
             ev.NotReached: self._not_reached,
             ev.BytesCame: self._bytes_came,
             ev.FlowChanged: self._flow_changed,
+            ev.RulesChanged: self._rules_changed,
             ev.TurnEnded: self._turn_ended,
             ev.TimeCame: self._time_came,
             ev.Discovered: self._discovered,
@@ -276,7 +277,7 @@ class Cluster:
             yield Met(member.node)
         yield Linked(member.node, link.number, welcome.position, member.is_new_boot, member.was_absent)
         yield RoutesChanged()
-        yield from self._tell_digest(member, welcome.digest, now)
+        yield from self._compare_rules(member, now)
         yield from self._learn(member, welcome, now)
         yield from self._changed()
         yield from self._beating.send(member, now)
@@ -300,15 +301,23 @@ class Cluster:
             for peer in self.members.linked():
                 yield SendControl(peer, introduce)
 
-    def _tell_digest(self, member: Member, digest: bytes, now: float) -> Iterator[Tell]:
+    def _compare_rules(self, member: Member, now: float) -> Iterator[Tell]:
         member.warnings.pop("digest", None)
-        if digest != self.settings.digest:
+        if member.digest != self._greeting.digest:
             sentence = (
                 f"node {member.name} has other access rules or group settings than this node: "
                 "give all nodes the same, or clients are treated by where they are connected"
             )
             member.warnings["digest"] = sentence
-            yield from self._telling.tell((member.node, "digest", digest), "warning", sentence, now)
+            yield from self._telling.tell((member.node, "digest", member.digest), "warning", sentence, now)
+
+    def _rules_changed(self, event: ev.RulesChanged, now: float) -> Iterator[Effect]:
+        self._greeting.digest = event.digest
+        for peer in self.members.linked():
+            yield SendControl(peer, Rules(event.digest))
+        for member in self.members:
+            if member.is_linked:
+                yield from self._compare_rules(member, now)
 
     # -- frames of an open link ------------------------------------------------------------------------------
 
@@ -332,6 +341,9 @@ class Cluster:
             yield from self._take_introduce(control, now)
         elif isinstance(control, Draining):
             self.members.drains(member, control.is_draining)
+        elif isinstance(control, Rules):
+            member.digest = control.digest
+            yield from self._compare_rules(member, now)
         elif isinstance(control, Forgot):
             yield from self._take_forgot(control, now)
         else:

@@ -58,6 +58,13 @@ class FlowChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class RulesChanged:
+    """This node has other rules or group settings from now on."""
+
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The end of a turn of the broker: what was gathered in it may leave."""
 

@@ -30,6 +30,7 @@ class Greeting:
         self._members = members
         self._faults = faults
         self._life = rng.getrandbits(64)
+        self.digest = settings.digest  # of the rules as they are now
         self.is_draining = False
         self.has_left = False
 
@@ -71,7 +72,7 @@ class Greeting:
             hlc=self._clock.tick(now),
             absent=self._members.was_counted_dead(peer),
             draining=self.is_draining,
-            digest=self._settings.digest,
+            digest=self.digest,
             members=self._members.introductions(),
             forgotten=self._members.banned(),
             parts=said,

@@ -32,6 +32,7 @@ U32 = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
 U64 = Annotated[int, msgspec.Meta(ge=0)]  # msgpack has no larger ones
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=16)]
+Digest = Annotated[bytes, msgspec.Meta(max_length=64)]
 Nonce = Annotated[bytes, msgspec.Meta(min_length=_NONCE_BYTES, max_length=_NONCE_BYTES)]
 
 
@@ -72,7 +73,7 @@ class Welcome(Control, frozen=True):
     hlc: U64
     absent: bool  # I counted you dead
     draining: bool
-    digest: Annotated[bytes, msgspec.Meta(max_length=64)]
+    digest: Digest
     members: tuple[Introduced, ...]
     forgotten: tuple[U64, ...]  # ids that the operator won't have back
     parts: dict[str, Any]

@@ -80,6 +80,7 @@ class Member:
         self.connections = 0
         self.echo: tuple[int, float] | None = None  # sent_us of its last beat, and when that came
         self.is_holding = False  # it asks to hold QoS 0 back
+        self.digest = b""  # of its rules and group settings
         self.warnings: dict[str, str] = {}
 
     @property
@@ -205,6 +206,7 @@ class Members:
         member.name, member.addresses = welcome.name, welcome.addresses
         member.client_address, member.keeps = welcome.client_address, welcome.keeps
         member.version, member.host, member.worker = welcome.version, welcome.host, welcome.worker
+        member.digest = welcome.digest
         member.state = State.DRAINING if welcome.draining else State.LIVE
         member.link, member.was_linked = link, True
         member.linked_at_s = member.heard_at_s = now
