@@ -28,6 +28,7 @@ from braidmq.broker.sharing.settings import GroupSettings
 from braidmq.wire.status import StatusReport
 
 MEMBERS_MAX: Final = 4
+IDLE_WAKES_MAX: Final = 100  # more of them without a message sent are no waiting but a standstill
 REFUSAL: Final = 0x87
 Candidate = TypeVar("Candidate")
 
@@ -310,18 +311,23 @@ class World:
             assert first.expires_at_s > self.now
             assert policy.choose(self.now, first.publisher, first.topic, first.qos) is None
 
+    def is_at_work(self) -> bool:
+        """Whether something is under way, or on disk and about to be read."""
+        return bool(self.on_disk or self.open_deliveries() or any(s.received for s in self.online()))
+
     def finish(self) -> None:
         """In the end all members return and do their work: then nothing is left."""
         while any(not session.is_online for session in self.sessions.values()):
             self.reconnect(0)
-        while self.on_disk or self.open_deliveries() or any(session.received for session in self.online()):
-            self.let_time_pass(0.02)
+        idle_wakes = 0  # late binding may let what waits wait for its time, though nothing is under way
+        while self.is_at_work() or (len(self.group.queue) and idle_wakes < IDLE_WAKES_MAX):
+            before = len(self.group.queue)
+            self.let_time_pass(0.02 if self.is_at_work() else min(self.group.wake_at_s - self.now, 100.0))
             self.page_in()
             self.acknowledge(0)
             self.complete(0)
             self.check()
-        self.let_time_pass(100.0)
-        self.check()
+            idle_wakes = 0 if self.is_at_work() or len(self.group.queue) < before else idle_wakes + 1
         assert len(self.group.queue) == 0, "messages are stuck"
         assert {message.where for message in self.messages} <= {Where.DONE, Where.DROPPED}
 
