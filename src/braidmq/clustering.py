@@ -183,6 +183,7 @@ def settings_of(config: Config) -> Settings:
         key=key_of(cluster.shared_secret()),
         failure_s=float(cluster.failure_s),
         suback_wait_ms=cluster.suback_wait_ms if cluster.suback == "propagated" else 0,
+        home_down=cluster.home_down,
         routing=cluster.routing,
         neighbours=cluster.neighbours,
         peers_max=config.limits.peers_max,

@@ -119,6 +119,16 @@ class Net:
         self.members.append(member)
         return member
 
+    def kill(self, name: str) -> None:
+        """Without a word."""
+        member = self[name]
+        self.members.remove(member)
+        for end in member.ends:
+            end.is_closed = True
+            if end.other is not None and end.other.lane is not None and not end.other.is_closed:
+                end.other.is_closed = True
+                end.other.lane.lost("the other end is gone")
+
     def __getitem__(self, name: str) -> Member:
         return next(member for member in self.members if member.name == name)
 

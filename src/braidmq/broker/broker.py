@@ -112,6 +112,8 @@ class Broker:
         self.claims: Claims | None = None
         # Where new clients should go instead (empty: anywhere else); None, or it says None: they are welcome.
         self.elsewhere: Callable[[], str | None] | None = None
+        # Told that a session outlasts its connection, or that it doesn't or is over; None: nobody is.
+        self.lasting: Callable[[str, bool], None] | None = None
         # Who else must know of a subscription before it is confirmed; None: nobody.
         self.announcements: Announcements | None = None
         self.wills = Wills(limits.wills_bytes_max)
@@ -366,6 +368,8 @@ class Broker:
             for group in session.groups:
                 group.lasts_no_longer(session)
         self.remember(session, SESSION, session.owner, session.expiry_s)
+        if self.lasting is not None:
+            self.lasting(session.client_id, granted_s > 0)
 
     def _connack_properties(
         self, packet: Connect, client_id: str, authentication_data: bytes | None
@@ -458,6 +462,8 @@ class Broker:
         if not self._sessions_of[session.owner]:
             del self._sessions_of[session.owner]
         self.remember(session, SESSION_ENDED)
+        if self.lasting is not None:
+            self.lasting(session.client_id, False)
         if self.hub.watching.audience is not None:
             self.hub.watching.audience.tell(SessionEnded(client_id=session.client_id, why=why))
         session.abandon()

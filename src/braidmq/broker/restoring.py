@@ -123,6 +123,8 @@ def _restore_sessions(broker: Broker, state: State) -> None:
         session.standing = saved.standing
         session.expiry_s = broker.granted_expiry_s(saved.expiry_s)  # the limit may be lower than it was
         session.remember(True)
+        if broker.lasting is not None:
+            broker.lasting(client_id, True)
         restore_subscriptions(broker, session, saved)
         saved.subscriptions.clear()
     # Only now every shared group is there again, so that what belongs to it finds it.

@@ -79,7 +79,10 @@ class _Open:
 
 
 class Claims(Part):
-    """`may_have(peer, client)` is asked about a peer whose link is down: False if it can't have it."""
+    """`may_have(peer, client)` is asked about a peer whose link is down: False if it can't have it.
+
+    `waits_for_dead`: a client whose session may be at a dead node is denied until that is back or forgotten.
+    """
 
     events = (ClaimAsked, ClaimWithdrawn)
     controls = (ClaimSessions, AnswerClaims, Invite)
@@ -91,6 +94,8 @@ class Claims(Part):
         homes: Homes,
         moves: Moves,
         may_have: Callable[[int, str], bool] = lambda peer, client: True,
+        *,
+        waits_for_dead: bool = False,
     ) -> None:
         self.outcomes: Counter[str] = Counter()  # of claims made here
         self._members = members
@@ -99,6 +104,7 @@ class Claims(Part):
         self._homes = homes
         self._moves = moves
         self._may_have = may_have
+        self._waits_for_dead = waits_for_dead
         self._open: dict[str, _Open] = {}
         self._clients: dict[int, str] = {}  # by token
         self._questions: dict[int, list[Claim]] = {}  # of this turn, by peer
@@ -181,6 +187,14 @@ class Claims(Part):
     def _is_awaited(self, peer: int, client: str) -> bool:
         return self._members.state(peer) is State.SUSPECT and self._may_have(peer, client)
 
+    def _is_out_of_reach(self, claim: _Open) -> bool:
+        """Whether a node may have the session that is away for long, and clients are to wait for it."""
+        if claim.clean_start or not self._waits_for_dead:
+            return False
+        away = (State.DEAD, State.UNREACHABLE)
+        peers = [peer for peer in self._members.remembered() if self._members.state(peer) in away]
+        return any(self._may_have(peer, claim.client) for peer in peers)
+
     def _ask(self, peer: int, claim: _Open) -> None:
         question = Claim(claim.client, claim.stamp[0], claim.user, claim.clean_start)
         self._questions.setdefault(peer, []).append(question)
@@ -190,6 +204,8 @@ class Claims(Part):
         if claim.waits_for or claim.is_moving:
             return []
         if not claim.has:
+            if self._is_out_of_reach(claim):
+                return self._deny(claim, ReasonCode.SERVER_UNAVAILABLE, "the session's node is not there")
             return self._grant(claim)
         newest = max(claim.has, key=claim.has.__getitem__)
         others = [peer for peer in claim.has if peer != newest]

@@ -6,6 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 Routing = Literal["bloom", "full", "flood", "tree"]
+HomeDown = Literal["fresh", "wait"]
 
 SECRET_BYTES_MIN: Final = 16
 
@@ -17,6 +18,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     key: bytes
     failure_s: float = 3.0  # silence after which a node counts as dead
     suback_wait_ms: int = 200
+    home_down: HomeDown = "fresh"  # what becomes of a client whose session is at a dead node
     routing: Routing = "bloom"
     neighbours: tuple[str, ...] = ()  # names of nodes, for `flood`
     peers_max: int = 256

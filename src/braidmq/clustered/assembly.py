@@ -15,10 +15,10 @@ from braidmq.cluster.effects import Died
 from braidmq.cluster.groups import Groups, with_groups
 from braidmq.cluster.moving import Moves
 from braidmq.cluster.retained import Healing
-from braidmq.cluster.routing import make_routing
+from braidmq.cluster.routing import BloomRouting, make_routing
 from braidmq.cluster.settings import Identity, Remembered, Settings
 from braidmq.clustered.groups import GROUP_ENTRY, SharedGroups
-from braidmq.clustered.interest import Interest
+from braidmq.clustered.interest import Interest, LastingSessions
 from braidmq.clustered.node import ClusterShell, Node
 from braidmq.clustered.relaying import Relaying
 from braidmq.clustered.sessions import Sessions
@@ -38,13 +38,20 @@ class BrokerView:
         return self._broker.clients_connected
 
 
-def _add_sessions(node: Node, clock: HybridClock) -> None:
-    """Sessions follow their clients."""
+def _add_sessions(node: Node, clock: HybridClock, announcing: Announcing | None) -> None:
+    """Sessions follow their clients; `announcing` if it knows who has which."""
     cluster = node.cluster
+
+    def may_have(peer: int, client_id: str) -> bool:
+        return announcing is None or peer in announcing.may_have(client_id)
+
+    if announcing is not None:
+        LastingSessions(node)
     sessions = Sessions(node.broker, cluster.identity.node, clock)
     moves = Moves(cluster.members, sessions)
     cluster.add(moves)
-    cluster.add(Claims(cluster.members, clock, sessions, moves))
+    waits_for_dead = announcing is not None
+    cluster.add(Claims(cluster.members, clock, sessions, moves, may_have, waits_for_dead=waits_for_dead))
     node.carry_out(sessions.hands, sessions.entries)
     sessions.connect(node.tell, node.enter)
 
@@ -70,9 +77,10 @@ def make_node(
     routing = make_routing(
         settings.routing, me=identity.node, seed=settings.filter_seed, is_neighbour=is_neighbour
     )
+    waits_for_dead = settings.home_down == "wait"
     announcing = Announcing(
         routing,
-        None,
+        BloomRouting(settings.filter_seed) if waits_for_dead else None,
         boot=identity.boot,
         wait_ms=settings.suback_wait_ms,
         remembered=cluster.members.remembered(),
@@ -92,7 +100,7 @@ def make_node(
     if routing.relays:
         Relaying(node, routing)
     else:
-        _add_sessions(node, clock)
+        _add_sessions(node, clock, announcing if waits_for_dead else None)
     return node
 
 

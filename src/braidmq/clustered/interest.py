@@ -2,7 +2,14 @@
 
 from collections.abc import Callable
 
-from braidmq.cluster.announcing import Announcing, AwaitSeen, FilterAppeared, FilterVanished
+from braidmq.cluster.announcing import (
+    Announcing,
+    AwaitSeen,
+    FilterAppeared,
+    FilterVanished,
+    SessionAppeared,
+    SessionVanished,
+)
 from braidmq.cluster.ledger import Seen
 from braidmq.clustered.node import Node
 
@@ -33,3 +40,22 @@ class Interest:
 
     def _seen(self, effect: Seen) -> None:
         self._waiting.pop(effect.token)()
+
+
+class LastingSessions:
+    """Tells the cluster which sessions outlast their connections, for when this node is away."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._told: set[str] = set()
+        for session in node.broker.sessions.values():
+            self._changed(session.client_id, session.expiry_s > 0)
+        node.broker.lasting = self._changed
+
+    def _changed(self, client_id: str, lasts: bool) -> None:
+        if lasts and client_id not in self._told:
+            self._told.add(client_id)
+            self._node.tell(SessionAppeared(client_id))
+        elif not lasts and client_id in self._told:
+            self._told.remove(client_id)
+            self._node.tell(SessionVanished(client_id))

@@ -135,7 +135,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     )] = 86_400
     home_down: Annotated[Literal["fresh", "wait"], msgspec.Meta(
         description="What a client meets whose session is at a dead node. fresh: a new session; what the "
-        "old one kept follows when its node is back. wait: it is refused (0x88) until then.",
+        "old one kept follows when its node is back. wait: it is refused (0x88) until then. "
+        "The same at all nodes.",
     )] = "fresh"
     drain_per_s: Annotated[int, msgspec.Meta(
         ge=1, le=100_000,
