@@ -45,7 +45,9 @@ def finished(process: "subprocess.Popen[bytes]") -> bytes:
 def task(address: str, ledger: Path, seconds: float) -> FleetTask:
     start_ms = round(time.time() * 1_000)
     plan = FleetPlan(seed=5, start_ms=start_ms, seconds=seconds, devices=8, rate=400)
-    return FleetTask(plan=plan, broker=address, devices=plan.devices_of(0, 2), ledger=str(ledger))
+    return FleetTask(
+        plan=plan, name="fleet", broker=address, devices=plan.devices_of(0, 2), ledger=str(ledger)
+    )
 
 
 def test_what_is_in_the_ledger_was_published(address: str, tmp_path: Path) -> None:

@@ -23,7 +23,10 @@ LINE_EVERY_S: Final = 1.0
 
 async def run_broker_only(seconds: float, console: Console) -> int:
     with tempfile.TemporaryDirectory(prefix="braidmq-demo-") as directory:
-        async with broker_process("the broker", Path(directory, "log"), "--in-memory") as (address, _):
+        async with broker_process("the broker", Path(directory, "log"), "--port", "0", "--in-memory") as (
+            address,
+            _,
+        ):
             console.print(f"broker on {address}; {seconds:g} seconds of traffic", highlight=False)
             traffic = Traffic(address)
             showing = asyncio.create_task(_show(traffic, console))

@@ -21,12 +21,14 @@ from braidmq.wire import Properties, Publish
 
 TICK_S: Final = 0.05
 PATIENCE_S: Final = 30.0
+SESSION_EXPIRY_S: Final = 3600
 NO_SUBSCRIBER: Final = 0x10
 PROPERTIES: Final = Properties(content_type="application/json")
 
 
 class FleetTask(msgspec.Struct, frozen=True, kw_only=True):
     plan: FleetPlan
+    name: str
     broker: str
     devices: list[int]
     ledger: str
@@ -67,12 +69,15 @@ class Fleet:
 
     def _packet(self, name: Name) -> Publish:
         topic, payload = self._task.plan.message(name)
-        return Publish(topic, payload, qos=1, properties=PROPERTIES)
+        # A broker is killed on the way: what is sent again after that must not count twice.
+        return Publish(topic, payload, qos=2, properties=PROPERTIES)
 
 
 def run(task: FleetTask, commands: BinaryIO, reports: BinaryIO) -> None:
     plan = task.plan
-    client = BlockingClient(task.broker, connect_patience_s=PATIENCE_S)
+    client = BlockingClient(
+        task.broker, client_id=task.name, session_expiry_s=SESSION_EXPIRY_S, connect_patience_s=PATIENCE_S
+    )
     with client, Ledger(Path(task.ledger)) as ledger:
         fleet = Fleet(task, client, ledger)
         said_until_s = 0.0
@@ -100,6 +105,4 @@ def _ended(commands: BinaryIO, wait_s: float) -> bool:
 
 
 if __name__ == "__main__":
-    run(
-        msgspec.json.decode(sys.stdin.buffer.readline(), type=FleetTask), sys.stdin.buffer, sys.stdout.buffer
-    )
+    run(msgspec.json.decode(sys.stdin.buffer.readline(), type=FleetTask), sys.stdin.buffer, sys.stdout.buffer)

@@ -1,4 +1,4 @@
-"""The main job, end to end: two brokers, devices, the pipeline on Spark, and a check of what it has written.
+"""The main job, end to end: a cluster of two brokers, devices, the pipeline on Spark, and a check of its tables.
 
 The job moves through phases. Pollers keep a `Situation` up to date, which is all that the screen sees.
 Whatever happens, leaving the job ends every process that it has started.
@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from braidmq.client import Client
+from braidmq.demo.brokers import DemoBroker, make_brokers
 from braidmq.demo.checks import Check
 from braidmq.demo.directory import prepare
 from braidmq.demo.fleet import FleetReport, FleetTask
@@ -28,7 +29,7 @@ from braidmq.demo.pipeline_file import (
     pipeline_toml,
 )
 from braidmq.demo.plan import FleetPlan, Script
-from braidmq.demo.processes import Child, broker_process, child, free_port
+from braidmq.demo.processes import Child, child, free_port
 from braidmq.demo.receivers import find_receiver, read_receivers, slow_down
 from braidmq.demo.situation import Situation
 from braidmq.demo.verdict import check_tables, must_close
@@ -45,6 +46,8 @@ SETTLE_PATIENCE_S: Final = 90.0  # without any progress
 PIPELINE_STOP_S: Final = 90.0
 SLOW_FROM_SHARE: Final = 0.4
 SLOW_UNTIL_SHARE: Final = 0.8
+KILLED_AT_SHARE: Final = 0.6  # of the time: a broker is killed
+DOWN_S: Final = 1.0
 SILENT_SHARE: Final = 0.25  # of the time: so long must a device say nothing
 SILENT_S_LEAST: Final = 4.0
 PLAN_FILE: Final = "plan.json"  # with the ledgers, all that it takes to check the tables again
@@ -73,9 +76,11 @@ class Job:
     async def run(self) -> list[Check]:
         """Does it all; what was found at the end."""
         async with AsyncExitStack() as stack:
-            brokers = [await stack.enter_async_context(self._broker(number)) for number in range(BROKERS)]
-            await stack.enter_async_context(self._listening(brokers))
-            self._write_pipeline_file(brokers)
+            brokers = make_brokers(self._directory, BROKERS)
+            for broker in brokers:
+                await stack.enter_async_context(broker)
+            await stack.enter_async_context(self._listening(brokers[0].address))
+            self._write_pipeline_file([broker.address for broker in brokers])
             pipeline = await stack.enter_async_context(self._pipeline())
             await stack.enter_async_context(_background(self._watch()))
             await self._wait_for_receivers(pipeline)
@@ -88,14 +93,6 @@ class Job:
         return await asyncio.to_thread(self._check, script)
 
     # -- processes ----------------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _broker(self, number: int) -> AsyncIterator[str]:
-        name = f"broker-{number + 1}"
-        # The check holds the tables to what was acknowledged: a full group has to say no, not to drop.
-        flags = ("--data-dir", str(self._directory / name), "--set", "groups.overflow=refuse")
-        async with broker_process(name, self._directory / f"{name}.log", *flags) as (address, _):
-            yield address
 
     def _write_pipeline_file(self, brokers: list[str]) -> None:
         silent_s = max(SILENT_S_LEAST, self.settings.seconds * SILENT_SHARE)
@@ -111,6 +108,7 @@ class Job:
     async def _fleet(self, plan: FleetPlan, number: int, broker: str) -> None:
         task = FleetTask(
             plan=plan,
+            name=f"fleet-{number + 1}",
             broker=broker,
             devices=plan.devices_of(number, BROKERS),
             ledger=str(self._ledger(number)),
@@ -142,8 +140,8 @@ class Job:
         if connected() < wanted:
             raise BraidError(f"{connected()} of {wanted} receivers have connected: {pipeline.last_words()}")
 
-    async def _talk(self, brokers: list[str], pipeline: Child) -> FleetPlan:
-        """The devices say what they have to say, and for a part of the time a receiver is slow."""
+    async def _talk(self, brokers: list[DemoBroker], pipeline: Child) -> FleetPlan:
+        """The devices say what they have to say; a receiver is slow for a while, and a broker is killed."""
         settings = self.settings
         start_ms = time.time_ns() // 1_000_000 + FLEET_LEAD_MS
         plan = FleetPlan(seed=settings.seed, start_ms=start_ms, seconds=settings.seconds, rate=settings.rate)
@@ -152,8 +150,9 @@ class Job:
         self.situation.phase = "devices are talking"
         async with asyncio.TaskGroup() as group:
             for number, broker in enumerate(brokers):
-                group.create_task(self._fleet(plan, number, broker))
+                group.create_task(self._fleet(plan, number, broker.address))
             group.create_task(self._hold_up_a_receiver(pipeline))
+            group.create_task(self._kill_and_restart(brokers[-1]))
             group.create_task(self._count_seconds(plan))
         return plan
 
@@ -171,6 +170,14 @@ class Job:
             self.situation.slow = subscriber
             await slow_down(pid, seconds * (SLOW_UNTIL_SHARE - SLOW_FROM_SHARE))
             self.situation.slow = None
+
+    async def _kill_and_restart(self, broker: DemoBroker) -> None:
+        await asyncio.sleep(self.settings.seconds * KILLED_AT_SHARE)
+        await broker.crash()
+        self.situation.killed = broker.name
+        await asyncio.sleep(DOWN_S)
+        await broker.come_back()
+        self.situation.killed = None
 
     async def _settle(self, script: Script, pipeline: Child) -> None:
         """Waits until all that was promised is in the tables, or nothing moves any more."""
@@ -204,14 +211,12 @@ class Job:
             await asyncio.sleep(POLL_S)
 
     @asynccontextmanager
-    async def _listening(self, brokers: list[str]) -> AsyncIterator[None]:
-        """Somebody who wants to know of alerts, at every broker."""
-        async with AsyncExitStack() as stack:
-            for broker in brokers:
-                client = await stack.enter_async_context(Client(broker))
-                await client.subscribe(ALERT_FILTER, qos=1)
-                await stack.enter_async_context(_background(self._listen(client)))
-            yield
+    async def _listening(self, broker: str) -> AsyncIterator[None]:
+        """Somebody who wants to know of alerts, at one broker: the cluster brings them from the other."""
+        async with Client(broker) as client:
+            await client.subscribe(ALERT_FILTER, qos=1)
+            async with _background(self._listen(client)):
+                yield
 
     async def _listen(self, client: Client) -> None:
         async for message in client.messages():

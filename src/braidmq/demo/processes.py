@@ -71,8 +71,8 @@ async def child(name: str, arguments: list[str], log: Path) -> AsyncIterator[Chi
 
 @asynccontextmanager
 async def broker_process(name: str, log: Path, *flags: str) -> AsyncIterator[tuple[str, Child]]:
-    """A broker with default settings on a free port: where it listens, and the process."""
-    async with child(name, ["braidmq", "serve", "--port", "0", *flags], log) as broker:
+    """A broker with default settings, where flags say: its address, and the process."""
+    async with child(name, ["braidmq", "serve", *flags], log) as broker:
         assert broker.process.stdout is not None
         line = (await broker.process.stdout.readline()).decode().strip()
         if not line.startswith("listening on "):

@@ -21,6 +21,7 @@ class Situation:
     rows: dict[str, int] = field(default_factory=dict)
     receivers: list[Receiver] = field(default_factory=list)
     slow: str | None = None  # the receiver that is being held up
+    killed: str | None = None  # the broker that is not there
     alerts: dict[str, str] = field(default_factory=dict)  # id -> what was told over MQTT
 
     @property
@@ -37,7 +38,11 @@ def shown(now: Situation) -> RenderableType:
     parts += [Text(f"alert  {text}") for text in list(now.alerts.values())[:ALERTS_SHOWN]]
     if len(now.alerts) > ALERTS_SHOWN:
         parts.append(Text(f"       and {len(now.alerts) - ALERTS_SHOWN} more"))
-    return Group(Text(f"{now.phase}, {now.traffic_s:.0f} s of traffic"), *parts)
+    return Group(Text(f"{_phase(now)}, {now.traffic_s:.0f} s of traffic"), *parts)
+
+
+def _phase(now: Situation) -> str:
+    return f"{now.phase}, {now.killed} is killed" if now.killed is not None else now.phase
 
 
 def _numbers(now: Situation) -> Table:
@@ -69,7 +74,7 @@ def line(now: Situation) -> str:
     total = sum(receiver.rows for receiver in now.receivers)
     shares = " ".join(f"{receiver.rows / total:.0%}" for receiver in now.receivers) if total else "-"
     return (
-        f"{now.phase} {now.traffic_s:.0f} s  in {now.messages_in:,}  raw {now.rows.get(RAW, 0):,}  "
+        f"{_phase(now)} {now.traffic_s:.0f} s  in {now.messages_in:,}  raw {now.rows.get(RAW, 0):,}  "
         f"lag {now.lag:,}  dead letters {now.rows.get(DEAD_LETTERS, 0):,}  shares {shares}  "
         f"alerts {len(now.alerts)}"
     )
