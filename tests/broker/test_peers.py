@@ -533,6 +533,22 @@ def test_entries_leave_when_the_store_has_them_and_are_settled_in_one_record() -
     assert theirs.kept[-1] == (PEER_POSITION, 1, two.peer.kept)
 
 
+def test_what_an_entry_brings_at_qos_0_waits_for_the_store_too() -> None:
+    """It comes again if this node crashes before it has kept it, and QoS 0 is at most once."""
+    store = SlowStore()
+    one, two = Side(1, 2), Side(2, 1, store)
+    link = Link(one, two)
+    subscriber = two.world.connect("subscriber")
+    subscriber.send(Subscribe(1, (Subscription("t", 0),)))
+    store.keep_all()
+    subscriber.read()
+    one.broker.publishing.publish(Message(b"t", b"retained", qos=0, retain=True))
+    link.carry(0)
+    assert subscriber.payloads() == []
+    store.keep_all()
+    assert subscriber.payloads() == [b"retained"]
+
+
 def test_the_stream_survives_a_cut_at_any_byte() -> None:
     whole = len(stream_of(*linked()))
     for cut_at in range(whole + 1):

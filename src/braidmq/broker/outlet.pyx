@@ -169,7 +169,8 @@ cdef class Outlet:
         if pending >= limit and (self.impatient or pending > 2 * limit):
             self.hub.drop_message(DROP_SLOW_SUBSCRIBER, message, self.client_id)
             return DROPPED
-        if not self.publish(self.out, message, 0, retain, False, 0, identifiers):
+        # An entry of another node comes again if this node crashes before it is kept: what it brings is held.
+        if not self.publish(self.promises() if message.origin else self.out, message, 0, retain, False, 0, identifiers):
             return DROPPED
         self.mark()
         if self.pending_bytes() < limit:
