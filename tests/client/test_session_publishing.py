@@ -262,3 +262,14 @@ class TestPublishing:
         [packet] = sent_packets(session)
         assert isinstance(packet, Publish)
         assert (packet.topic, packet.properties.topic_alias) == ("b", 1)
+
+
+def test_that_nobody_wants_a_message_is_known_at_qos_2_too() -> None:
+    session = connected()
+    token = session.publish(Publish("t", b"", 2))
+    deliver(session, Pubrec(1, ReasonCode.NO_MATCHING_SUBSCRIBERS))
+    [done] = deliver(session, Pubcomp(1))
+    assert isinstance(done, Completed)
+    assert done.token == token
+    assert isinstance(done.answer, Pubrec)
+    assert done.answer.reason == ReasonCode.NO_MATCHING_SUBSCRIBERS

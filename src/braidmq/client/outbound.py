@@ -44,7 +44,7 @@ class Outbound:
         self._queued: dict[int, Outgoing] = {}  # by token
         self._unsent_again: deque[Outgoing] = deque()
         self._unacknowledged: dict[int, Outgoing] = {}  # by packet identifier
-        self._unreleased: dict[int, int] = {}  # packet identifier -> token
+        self._unreleased: dict[int, tuple[int, Pubrec]] = {}  # packet identifier -> token, and what it said
         self._quota = 0
         self._inherited = False  # the server's session is older than we are
         self._released: set[int] = set()  # identifiers under which it holds nothing, if it is inherited
@@ -87,7 +87,7 @@ class Outbound:
 
     def _forget_session(self) -> None:
         """The server knows none of our packet identifiers any more."""
-        for packet_id, token in self._unreleased.items():
+        for packet_id, (token, _) in self._unreleased.items():
             self._ids.release(packet_id)
             self._emit(Completed(token, None))  # it had taken the message over with its PUBREC
         self._unreleased = {}
@@ -170,13 +170,14 @@ class Outbound:
         if packet.reason >= FAILURE:
             self._finish(packet.packet_id, outgoing.token, packet)
             return
-        self._unreleased[packet.packet_id] = outgoing.token
+        self._unreleased[packet.packet_id] = outgoing.token, packet
         self._send(Pubrel(packet.packet_id))
 
     def pubcomp(self, packet: Pubcomp) -> None:
-        token = self._unreleased.pop(packet.packet_id, None)
-        if token is not None:
-            self._finish(packet.packet_id, token, packet)
+        token, received = self._unreleased.pop(packet.packet_id, (None, None))
+        if token is not None and received is not None:
+            # Whether anybody wants the message is said by PUBREC.
+            self._finish(packet.packet_id, token, received if received.reason else packet)
 
     def _finish(self, packet_id: int, token: int, answer: Puback | Pubrec | Pubcomp) -> None:
         self._ids.release(packet_id)
