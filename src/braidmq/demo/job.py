@@ -1,4 +1,4 @@
-"""The main job, end to end: a cluster of two brokers, devices, the pipeline on Spark, and a check of its tables.
+"""The main job, end to end: a cluster of two brokers, devices, the pipeline on Spark, and a check of it all.
 
 The job moves through phases. Pollers keep a `Situation` up to date, which is all that the screen sees.
 Whatever happens, leaving the job ends every process that it has started.
