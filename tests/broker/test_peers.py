@@ -279,6 +279,22 @@ def read_and_acknowledge(client: Client) -> list[bytes]:
     return [p.payload for p in got] + (read_and_acknowledge(client) if got else [])
 
 
+def test_nodes_with_other_limits_understand_each_other() -> None:
+    one, two = Side(1, 2, packet_bytes_max=4_000_000), Side(2, 1, packet_bytes_max=1_024)
+    subscriber = two.world.connect("subscriber")
+    subscriber.subscribe("t")
+    one.route = bytes((3, 0, 0x90, 0x4E)) + bytes(8 * 10_000)  # many groups
+    one.meet()
+    link = Link(one, two)
+    publisher = one.world.connect("publisher")
+    for qos in (0, 1):
+        publisher.send(Publish("t", bytes(3_000_000), qos=qos, packet_id=qos))
+        link.flow()
+        assert [len(payload) for payload in subscriber.payloads()] == [3_000_000]
+    assert two.failures == []
+    assert len(two.for_groups) == 20_000
+
+
 def test_the_number_of_unacknowledged_entries_is_bounded() -> None:
     one, two, _ = linked()
     for _ in range(70_000):

@@ -28,7 +28,11 @@ from braidmq.store.records import PEER_POSITION
 
 cdef enum:
     GREETING_BYTES_MAX = 4 * 1024         # a frame of somebody who has yet to prove who it is,
-    PROVEN_BYTES_MAX = 64 * 1024          # of somebody who has, and the most above a packet afterwards
+    PROVEN_BYTES_MAX = 64 * 1024          # of somebody who has;
+    # then of a peer: a packet, within a limit that may be larger there (or what it has sent could never be taken, and
+    # would come again for ever), and before it the publisher and as many groups as there may be.
+    PEER_PACKET_BYTES_LEAST = 16 * 1024 * 1024
+    PEER_HEAD_BYTES_MAX = 1024 * 1024
     ENTRY_WORK = 16
     FRAME_WORK = 4
 
@@ -64,7 +68,7 @@ cdef class PeerLane(PeerOutlet):
         self.peer = peer
         self.client_id = peer.client_id
         self.is_open = True
-        self.input_bytes_max = self.hub.packet_bytes_max + PROVEN_BYTES_MAX
+        self.input_bytes_max = max(self.hub.packet_bytes_max, PEER_PACKET_BYTES_LEAST) + PEER_HEAD_BYTES_MAX
         self.noted = self.promised_number = peer.kept
         peer.attach(self, position)
 
