@@ -5,6 +5,8 @@ from random import Random
 
 import pytest
 
+from braidmq.broker.moving import let_go
+from braidmq.broker.restoring import install_session, session_records
 from braidmq.broker.sharing.policies import POLICIES
 from braidmq.config.groups import GroupsConfig
 from braidmq.messages.message import Message
@@ -289,6 +291,63 @@ def test_a_restarted_node_tells_the_giver_what_its_clients_answer() -> None:
     near.come(near.node)
     drain(net, [near, far])
     assert near.done == [], "the owner knows that nothing is left"
+    net.check()
+
+
+def test_what_a_member_has_moves_with_its_session() -> None:
+    net = Net(3)
+    near, (far, other) = near_and_far(net, crew(net))
+    near.go()
+    other.go()
+    net.run()
+    for index in range(6):
+        near.node.publish("t/1", b"%d" % index, 1 + index % 2)
+    net.run()
+    far.read()
+    far.go()
+    former, node = far.node, other.node
+    session = former.broker.sessions[far.name]
+    records = session_records(session)
+    let_go(former.broker, session)
+    former.end_turn()
+    install_session(node.broker, records, node.now)
+    node.end_turn()
+    net.run()
+    far.come(node)
+    drain(net, [far])
+    assert done_by([far]) == list(range(6))
+    near.come(near.node)
+    other.come(other.node)
+    near.node.publish("t/1", b"6", 1)
+    drain(net, [near, far, other])
+    assert done_by([near, far, other]) == list(range(7)), "nobody else gets what moved"
+    net.check()
+
+
+def test_what_moved_and_was_never_answered_goes_to_another_member_if_qos_1() -> None:
+    net = Net(3)
+    near, (far, other) = near_and_far(net, crew(net))
+    near.go()
+    other.go()
+    net.run()
+    for index in range(4):
+        near.node.publish("t/1", b"%d" % index, 1 + index % 2)
+    net.run()
+    far.read()
+    far.go()
+    former, node = far.node, other.node
+    session = former.broker.sessions[far.name]
+    records = session_records(session)
+    let_go(former.broker, session)
+    former.end_turn()
+    moved = install_session(node.broker, records, node.now)
+    net.run()
+    node.broker.end_session(moved, "deleted")
+    node.end_turn()
+    near.come(near.node)
+    drain(net, [near])
+    assert done_by([near]) == [0, 2]
+    assert node.dropped("session_ended") == 2
     net.check()
 
 

@@ -159,9 +159,7 @@ class SharedGroups:
         self._tell(FillChanged(name, filter, is_full))
 
     def tell(self, node: int | None, event: FromMember, message: Message | None = None) -> None:
-        """Of a delivery whose giver isn't known, all are told: this node may have given it as well."""
-        if node is None:
-            self._far.take(self._me, [event], message)
+        """Of a delivery whose giver isn't known any more, all are told."""
         for peer in self._remembered() if node is None else (node,):
             self._note(peer, event, message)
 

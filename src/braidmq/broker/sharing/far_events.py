@@ -35,7 +35,7 @@ class Joined(FarEvent, frozen=True):
     weight: float = 1.0
     capacity: float = 0.0
     open: tuple[int, ...] = ()  # tokens of what it has of this owner
-    numbers: tuple[int, ...] = ()  # in the session, of what nobody knows who gave it
+    numbers: tuple[int, ...] = ()  # in the session, of what it has had since before a restart of its node
 
 
 class Left(FarEvent, frozen=True):

@@ -2,7 +2,6 @@
 
     when                                                  call
     a Delivery comes back that the client has not seen    returned
-    the session is another Member's from now on           exchanged
     something waits in a group that stands aside          take_waiting
     a restarted owner hears who has what                  resumed, answered
 """
@@ -27,27 +26,6 @@ cdef list returned(SharedGroup group, Delivery delivery, double now):
     group.settled(delivery, now, effects)
     group.forget_if_done(delivery.place)
     return effects
-
-
-cdef list exchanged(SharedGroup group, Member old, Member new, double now, object target):
-    """The session is `new` from now on, with all that `old` has. It is away, until it is said to be here."""
-    cdef Place place = group.places.pop(old)
-    cdef Delivery delivery
-    group.policy.leave(old, now)
-    group.holders.remove_member(old)
-    group.places[new] = place
-    place.member = new
-    place.target = target
-    place.is_online = False
-    for delivery in place.deliveries.values():
-        delivery.member = new
-        if delivery.is_received:
-            old.completed()
-            new.releasing += 1
-        else:
-            old.withdrawn(delivery)
-            new.sent(now, delivery)
-    return group.members_changed(now)
 
 
 cdef list take_waiting(SharedGroup group):

@@ -14,7 +14,7 @@ Cost: O(1) an event, on top of the group's own; a roll O(members of the node).
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.receiver cimport Outcome, Receiver, Run, Target
 from braidmq.broker.sharing.agenda cimport ACKNOWLEDGED, COMPLETED, RECEIVED, UNSENDABLE, Happening
-from braidmq.broker.sharing.far_group cimport answered, exchanged, resumed, returned
+from braidmq.broker.sharing.far_group cimport answered, resumed, returned
 from braidmq.broker.sharing.member cimport Delivery, Member, Place
 from braidmq.broker.sharing.queue cimport Entry
 from braidmq.broker.sharing.receiver cimport GroupReceiver
@@ -26,7 +26,6 @@ from braidmq.broker.sharing.far_events import Give, Withdraw
 
 cdef enum:
     UNREADABLE_MAX = 4096    # topics; then they are found out anew
-    MOST_QOS = 2
 
 cdef double US = 1e-6
 cdef tuple HAPPENINGS = (<int>ACKNOWLEDGED, <int>RECEIVED, <int>COMPLETED, <int>UNSENDABLE)    # by stage
@@ -171,8 +170,6 @@ cdef class FarMembers:
         self.stale.get(node, {}).pop(member, None)
         member.adopt(event)
         member.groups[group] = None
-        if event.numbers:
-            self.follow(group, member, event)
         if event.open:
             self.resume(group, member, event)
         self.welcome(group, member, event)
@@ -210,27 +207,6 @@ cdef class FarMembers:
             resumed(group.core, member, tokens, self.hub.now)
         group.core.forget_if_done(place)
         return 0
-
-    def follow(self, GroupReceiver group, RemoteMember member, event):
-        """Its session came from another node, with deliveries of this group."""
-        cdef RemoteMember former
-        for former in list(self.members.get(event.client, {}).values()):
-            if former is not member and group.core.place(former) is not None and (
-                    not former.numbers.keys().isdisjoint(event.numbers)):
-                self.exchange(group, former, member, event.group)
-
-    def exchange(self, GroupReceiver group, Member former not None, RemoteMember member, number):
-        target = Target(FarSeat(member, number, self.placement), MOST_QOS)
-        if isinstance(former, RemoteMember):
-            member.numbers.update((<RemoteMember>former).numbers)
-        else:
-            for token, delivery in (<Place>group.core.place(former)).deliveries.items():
-                member.numbers[token] = delivery
-        group.carry_out(exchanged(group.core, former, member, self.hub.now, target))
-        group.count_lasting(former)
-        former.groups.pop(group, None)
-        if isinstance(former, RemoteMember):
-            self.forget_if_done(<RemoteMember>former)
 
     def left(self, node, event):
         cdef RemoteMember member = self.find(node, event.client)
@@ -299,14 +275,6 @@ cdef class FarMembers:
             return None
         return place.deliveries.get(event.token)
 
-    def holder(self, node, event):
-        """Who has a delivery of that number: the member may be known under the node that it came from."""
-        by_node = self.members.get(event.client, {})
-        for member in by_node.values():
-            if event.number in (<RemoteMember>member).numbers:
-                return member
-        return by_node.get(node)
-
     def kept(self, node, event):
         cdef RemoteMember member = self.find(node, event.client)
         cdef GroupReceiver group = self.registry.receiver_of(event.group)
@@ -321,8 +289,6 @@ cdef class FarMembers:
         cdef Delivery delivery = None
         if group is None:
             return
-        if member is None or event.token == 0:
-            member = self.holder(node, event)
         if member is not None:
             delivery = self.delivery(group, member, event) or member.numbers.get(event.number)
         if delivery is None or delivery.is_over:

@@ -7,7 +7,8 @@ from braidmq.messages.message cimport Message
 
 
 cdef class GivenDelivery(Delivery):
-    cdef readonly object giver               # the node that has the message's group; None: not known any more
+    cdef readonly object giver               # the node that gave it; None: its session brought it from another node,
+    cdef Message brought                     # with this message
     cdef readonly long long given_token      # its token there
 
 
@@ -29,4 +30,5 @@ cdef class GroupProxy(SharedReceiver):
     cdef int finish(self, GivenDelivery delivery) except -1
     cdef GivenDelivery begin(self, Session session, object giver, long long token, unsigned long long number, int qos)
     cdef int tidy(self, Session session) except -1
+    cdef int give_up(self, GivenDelivery delivery) except -1
     cdef int tell_again(self, Session session) except -1

@@ -4,11 +4,12 @@ It stands where a GroupReceiver would, so sessions know no difference; but messa
 what happens to members is told to it. What the owner gives to a member is sent by its session at once, or sent back:
 nothing of a group waits here.
 
-The owner may change. A delivery belongs to who gave it (`giver`), who is told what becomes of it. After a restart,
-or when the session came from another node, that isn't known: then all nodes are told, by the number that the
-delivery has in its session. The giver knows it from `Kept`.
+The owner may change. A delivery belongs to who gave it (`giver`), who is told what becomes of it. What a session
+brought along from another node has none: its group counts it as done, so what is left of QoS 1 when the session ends is
+passed on to the owner as it would be published.
 """
 
+from braidmq.broker.counters cimport DROP_SESSION_ENDED
 from braidmq.broker.hub cimport Hub
 from braidmq.broker.receiver cimport Outcome, Run, Target
 from braidmq.broker.session cimport Session
@@ -87,7 +88,7 @@ cdef class GroupProxy(SharedReceiver):
         """All that the node should know of members here."""
         for client in {**self.targets, **self.open}:
             target = self.targets.get(client)
-            given = [delivery for delivery in self.open.get(client, ()) if delivery.giver in (node, None)]
+            given = [delivery for delivery in self.open.get(client, ()) if delivery.giver == node]
             if target is not None and self.owner == node:
                 self.placement.tell(node, self.joined(node, target))
             elif given:
@@ -106,8 +107,7 @@ cdef class GroupProxy(SharedReceiver):
             self.number, session.client_id, qos, session.window if is_online else 0, is_online,
             session.is_remembered, self.placement.boot, declared.acks_when_processed, declared.reports_events,
             declared.weight, declared.capacity,
-            tuple([delivery.given_token for delivery in here if delivery.giver == node]),
-            tuple([delivery.token for delivery in here if delivery.giver is None]))
+            tuple([delivery.given_token for delivery in here if delivery.giver == node]))
 
     # ---- members -------------------------------------------------------------------------------------
 
@@ -140,21 +140,24 @@ cdef class GroupProxy(SharedReceiver):
         """The session is over: the owner gives what it had to others, or not."""
         cdef GivenDelivery delivery
         self.agenda.work_off()
-        concerned = {delivery.giver for delivery in self.open.pop(session.client_id, ())}
+        had = self.open.pop(session.client_id, {})
+        concerned = {delivery.giver for delivery in had}
         if self.targets.pop(session.client_id, None) is not None:
             concerned.add(self.owner)
-        for node in {None} if None in concerned else concerned:
+        for node in concerned - {None}:
             self.placement.tell(node, Ended(self.number, session.client_id))
+        for delivery in had:
+            self.give_up(delivery)
         self.registry.near_changed(self)
         self.tidy(session)
 
-    def moved(self, Session session not None):
-        """The session goes on at another node, which tells the owner."""
-        self.open.pop(session.client_id, None)
-        if self.targets.pop(session.client_id, None) is not None and self.owner is not None:
-            self.placement.tell(self.owner, Went(self.number, session.client_id))
-        self.registry.near_changed(self)
-        self.tidy(session)
+    cdef int give_up(self, GivenDelivery delivery) except -1:
+        """Its session is over, which brought it along."""
+        if delivery.brought is None or delivery.is_received:
+            return 0
+        if delivery.qos == 1:
+            return self.deliver(delivery.brought, None, None)
+        return self.hub.drop_message(DROP_SESSION_ENDED, delivery.brought, delivery.member.name, self.name)
 
     def lasts_no_longer(self, Session session not None):
         """The session ends with its connection from now on."""
@@ -297,9 +300,10 @@ cdef class GroupProxy(SharedReceiver):
         else:
             stage = far_events.UNSENDABLE
             given.member.withdrawn(given)
-        after_us = int(max(0.0, self.hub.now - sent_s) * US_PER_S)
-        self.placement.tell(given.giver, Settled(
-            self.number, session.client_id, given.given_token, given.token, stage, reason, after_us))
+        if given.giver is not None:
+            after_us = int(max(0.0, self.hub.now - sent_s) * US_PER_S)
+            self.placement.tell(given.giver, Settled(
+                self.number, session.client_id, given.given_token, given.token, stage, reason, after_us))
         if what != RECEIVED:
             self.finish(given)
             self.tidy(session)
@@ -321,12 +325,14 @@ cdef class GroupProxy(SharedReceiver):
         cdef GivenDelivery given = <GivenDelivery?>delivery
         cdef Session session = (<SessionMember>given.member).session
         given.member.withdrawn(given)
-        if given.qos == 1 and given.giver is not None:
-            event = Returned(self.number, session.client_id, given.given_token, far_events.MAY_NOT_READ)
+        if given.giver is None:
+            self.give_up(given)
+        elif given.qos == 1:
+            self.placement.tell(given.giver, Returned(self.number, session.client_id, given.given_token,
+                                                      far_events.MAY_NOT_READ))
         else:
-            event = Settled(self.number, session.client_id, given.given_token, given.token,
-                            far_events.ACKNOWLEDGED, NOT_AUTHORIZED, 0)
-        self.placement.tell(given.giver, event)
+            self.placement.tell(given.giver, Settled(self.number, session.client_id, given.given_token, given.token,
+                                                     far_events.ACKNOWLEDGED, NOT_AUTHORIZED, 0))
         self.finish(given)
         self.tidy(session)
 
@@ -338,6 +344,7 @@ cdef class GroupProxy(SharedReceiver):
         cdef GivenDelivery delivery
         self.enter(session)
         delivery = self.begin(session, None, 0, sequence, qos)
+        delivery.brought = message
         if message is None:
             delivery.is_received = True
             session.member.received(self.hub.now, delivery)

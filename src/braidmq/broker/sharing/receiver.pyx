@@ -518,7 +518,7 @@ cdef class GroupReceiver(SharedReceiver):
                 self.pages.note_all()
             for entry in self.entrusted():
                 self.note_waiting(<Entry>entry)
-        elif self.is_lasting and not self.lasting:
+        elif self.is_lasting and not self.lasting and not self.core.is_aside:
             self.is_lasting = False
             self.hub.promises.journal.append((GROUP_ENDED, self.name, self.filter))
             for entry in self.entrusted():
@@ -570,6 +570,6 @@ cdef class GroupReceiver(SharedReceiver):
             open_here = session.shared_deliveries(self)
             assert open_here == list(place.deliveries.values()), (open_here, place.deliveries)
         assert (self in self.agenda.waiting) == (self.core.queue.count > 0)
-        assert self.is_lasting == bool(self.lasting)
+        assert self.core.is_aside or self.is_lasting == bool(self.lasting)
         if self.pages is not None:
             self.pages.check()
