@@ -89,7 +89,7 @@ class Clustering:
             turn.broker, me, settings_of(config), clock, SystemRandom(), self, clock_s(), remembered
         )
         turn.broker.hub.awaits_peers = config.cluster.ack == "peers"
-        self.operator = Operator(self.node, stop)
+        self.operator = Operator(self.node, config.cluster.drain_per_s, stop)
         self.links = PeerLinks(turn, poller, self.node, contexts, config.limits.peers_max)
         self.addresses = [place.text for place in places]
         own = [*places, *(place for text in me.addresses if (place := parse_place(text)) is not None)]

@@ -4,7 +4,16 @@ import pytest
 
 from braidmq.clustered.operating import Operator
 from braidmq.errors import ConfigError
-from braidmq.wire import Properties, Publish, Subscribe, Subscription
+from braidmq.wire import (
+    Connack,
+    Connect,
+    Disconnect,
+    Properties,
+    Publish,
+    ReasonCode,
+    Subscribe,
+    Subscription,
+)
 from tests.clustered.net import Member, Net
 
 
@@ -18,7 +27,7 @@ def net() -> Net:
 
 def operator_of(member: Member, stopped: list[str] | None = None) -> Operator:
     ended = [] if stopped is None else stopped
-    operator = Operator(member.node, lambda: ended.append(member.name))
+    operator = Operator(member.node, 500, lambda: ended.append(member.name))
     operator.is_joining = False
     return operator
 
@@ -55,7 +64,7 @@ def lasting() -> Properties:
 
 
 def test_a_node_that_joins_isnt_ready() -> None:
-    operator = Operator(Net("a")["a"].node, lambda: None)
+    operator = Operator(Net("a")["a"].node, 500, lambda: None)
     assert operator.why_not_ready == "the node is joining"
     operator.is_joining = False
     assert operator.why_not_ready is None
@@ -80,21 +89,55 @@ def test_who_is_alone_has_nobody_to_drain_to() -> None:
     assert operator.why_not_ready is None
 
 
-def test_a_node_leaves_when_it_is_empty_and_stops(net: Net) -> None:
+def test_a_node_leaves_when_others_have_all_of_its_clients_and_stops(net: Net) -> None:
     stopped: list[str] = []
-    client = net["a"].world.connect("last")
+    a = net["a"].world
+    away = a.connect("away", clean_start=False, properties=lasting())
+    away.send(Subscribe(1, (Subscription("t", 1),)))
+    net.settle()
+    away.vanish()
+    here = a.connect("here")
+    net["b"].world.connect("publisher").send(Publish("t", b"kept", qos=1, packet_id=1))
+    net.settle()
     operator = operator_of(net["a"], stopped)
     assert operator.leave() == "leaving"
     with pytest.raises(ConfigError, match="the node is leaving"):
         operator.undrain()
-    net.pass_time(0.5)
-    assert operator.status().nodes[0].state == "leaving"
-    client.vanish()
-    for _ in range(8):
+    assert here.expect(Disconnect).reason == ReasonCode.SERVER_MOVED
+    for _ in range(30):
         net.pass_time(0.2)
     assert operator.status().nodes[0].state == "left"
     assert stopped == ["a"]
     assert [node.name for node in operator_of(net["b"]).status().nodes] == ["b", "c"]
+    (home,) = [member for member in net.members if "away" in member.world.broker.sessions]
+    assert home.name in "bc"
+    back = home.world.open()
+    back.send(Connect("away", clean_start=False, properties=lasting()))
+    assert back.payloads() == [b"kept"]
+
+
+def test_who_comes_to_a_drained_node_is_sent_to_another(net: Net) -> None:
+    here = net["a"].world.connect("here")
+    operator = operator_of(net["a"])
+    operator.drain()
+    assert here.expect(Disconnect).reason == ReasonCode.USE_ANOTHER_SERVER
+    late = net["a"].world.open()
+    late.send(Connect("late"))
+    assert late.expect(Connack).reason == ReasonCode.USE_ANOTHER_SERVER
+    operator.undrain()
+    net["a"].world.connect("late")
+
+
+def test_clients_are_spread_evenly_when_any_node_is_asked_to(net: Net) -> None:
+    clients = [net["a"].world.connect(f"client-{number}") for number in range(9)]
+    for _ in range(4):
+        net.pass_time(0.25)  # beats tell how many clients each has
+    operator_of(net["b"]).rebalance()
+    for _ in range(20):
+        net.pass_time(0.1)
+    gone = [client for client in clients if client.read()]
+    assert 5 <= len(gone) <= 6
+    assert net["a"].world.broker.clients_connected == 9 - len(gone)
 
 
 def test_only_the_dead_are_forgotten_by_name_or_id(net: Net) -> None:

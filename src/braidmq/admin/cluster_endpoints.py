@@ -64,7 +64,7 @@ CLUSTER_ENDPOINTS: Final = (
     Endpoint("POST", "/cluster/drain", "Send this node's clients to the others, and take no new ones",
              OwnState, cluster_drain, problems=(409,)),
     Endpoint("POST", "/cluster/undrain", "Take clients again", OwnState, cluster_undrain, problems=(409,)),
-    Endpoint("POST", "/cluster/rebalance", "Send the clients that are above the nodes' mean to others",
+    Endpoint("POST", "/cluster/rebalance", "Let nodes with more clients than the mean send some to others",
              OwnState, cluster_rebalance, problems=(409,)),
     Endpoint("POST", "/cluster/leave", "Drain this node, leave the cluster for good, and stop", OwnState,
              cluster_leave, problems=(409,)),

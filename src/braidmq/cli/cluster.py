@@ -70,7 +70,7 @@ def undrain(*, api: AdminFlags = HERE, as_json: JsonFlag = False) -> None:
 
 @cluster.command
 def rebalance(*, api: AdminFlags = HERE, as_json: JsonFlag = False) -> None:
-    """Send the clients that the node has above the mean of all nodes to the others."""
+    """Let every node that has more clients than the mean of all send some to the others."""
     _tell("rebalance", api, as_json, "sending to others what is above the mean")
 
 

@@ -124,7 +124,10 @@ class Draining(Part):
     # ---- by and by -----------------------------------------------------------------------------------
 
     def time_came(self, now: float) -> list[Effect]:
-        if now < self.next_at_s < inf or not (self.is_draining or self._excess):
+        if now < self.next_at_s < inf:
+            return []
+        if not (self.is_draining or self._excess):
+            self.next_at_s = inf
             return []
         effects: list[Effect] = []
         budget = max(1, int(self._per_s * STEP_S))

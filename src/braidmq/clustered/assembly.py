@@ -11,12 +11,14 @@ from braidmq.cluster.announcing import Announcing
 from braidmq.cluster.claims import Claims
 from braidmq.cluster.clock import HybridClock
 from braidmq.cluster.core import Cluster
+from braidmq.cluster.draining import Draining
 from braidmq.cluster.effects import Died
 from braidmq.cluster.groups import Groups, with_groups
 from braidmq.cluster.moving import Moves
 from braidmq.cluster.retained import Healing
 from braidmq.cluster.routing import BloomRouting, make_routing
 from braidmq.cluster.settings import Identity, Remembered, Settings
+from braidmq.clustered.draining import SendingAway
 from braidmq.clustered.groups import GROUP_ENTRY, SharedGroups
 from braidmq.clustered.interest import Interest, LastingSessions
 from braidmq.clustered.node import ClusterShell, Node
@@ -54,6 +56,7 @@ def _add_sessions(node: Node, clock: HybridClock, announcing: Announcing | None)
     cluster.add(Claims(cluster.members, clock, sessions, moves, may_have, waits_for_dead=waits_for_dead))
     node.carry_out(sessions.hands, sessions.entries)
     sessions.connect(node.tell, node.enter)
+    SendingAway(node, Draining(cluster.members, sessions))
 
 
 def make_node(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from braidmq.broker.peers import Peer, PeerTarget
+from braidmq.cluster.draining import KeepClients, Rebalance, SendClientsAway
 from braidmq.cluster.events import Drain, Forget, Leave, Undrain
 from braidmq.cluster.members import Member, State
 from braidmq.clustered.node import Node
@@ -15,10 +16,14 @@ FAREWELL_S: Final = 0.5  # until the others have read it
 
 
 class Operator:
-    """One node's, for as long as it runs; `stop` ends the node when it has left."""
+    """One node's, for as long as it runs.
 
-    def __init__(self, node: Node, stop: Callable[[], None]) -> None:
+    It sends away `drain_per_s` clients a second at most; `stop` ends the node when it has left.
+    """
+
+    def __init__(self, node: Node, drain_per_s: int, stop: Callable[[], None]) -> None:
         self._node = node
+        self._drain_per_s = drain_per_s
         self._stop = stop
         self.is_joining = True  # until the shell has found somebody
         self._is_leaving = False
@@ -61,30 +66,38 @@ class Operator:
 
     def drain(self) -> str:
         """Send clients to others."""
-        self._refuse_alone("there is no other node that could take the clients")
-        self._node.tell(Drain())
+        self._send_clients_away(is_for_good=False)
         return self._state
+
+    def _send_clients_away(self, *, is_for_good: bool) -> None:
+        self._refuse_alone()
+        self._node.tell(Drain())
+        self._node.tell(SendClientsAway(self._drain_per_s, is_for_good))
 
     def undrain(self) -> str:
         if self._is_leaving:
             raise ConfigError("the node is leaving: start it again when it has stopped")
+        self._node.tell(KeepClients())
         self._node.tell(Undrain())
         return self._state
 
     def rebalance(self) -> str:
-        raise ConfigError("rebalancing isn't there yet: drain a node with too many clients, then undrain it")
+        """Let every node that has too many clients send some to others."""
+        self._refuse_alone()
+        self._node.tell(Rebalance(self._drain_per_s))
+        return self._state
 
     def leave(self) -> str:
         """Drain, say goodbye when the others have everything, and stop."""
         if not self._is_leaving:
-            self.drain()
+            self._send_clients_away(is_for_good=True)
             self._is_leaving = True
             self._leave_when_empty()
         return self._state
 
     def _leave_when_empty(self) -> None:
         broker, now = self._node.broker, self._node.broker.hub.now
-        if broker.clients_connected or self._is_anything_under_way():
+        if broker.sessions or self._is_anything_under_way():
             broker.timers.set(now + LOOK_AGAIN_S, self._leave_when_empty)
             return
         self._node.tell(Leave())
@@ -118,6 +131,8 @@ class Operator:
             raise ConfigError(f"{len(named)} nodes are called {name_or_id!r}; give the id of one")
         return named[0]
 
-    def _refuse_alone(self, why: str) -> None:
+    def _refuse_alone(self) -> None:
+        if self._node.cluster.settings.routing in ("flood", "tree"):
+            raise ConfigError("with routing flood or tree, which are for trying, sessions stay at home")
         if not self._node.cluster.members.linked():
-            raise ConfigError(why)
+            raise ConfigError("there is no other node that could take the clients")
