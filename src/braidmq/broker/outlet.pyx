@@ -166,11 +166,13 @@ cdef class Outlet:
     cdef Forwarded send_qos0(self, Message message, bint retain, bytes identifiers) except *:
         cdef Py_ssize_t pending = self.pending_bytes()
         cdef Py_ssize_t limit = self.hub.output_limit()
+        cdef bint is_entry
         if pending >= limit and (self.impatient or pending > 2 * limit):
             self.hub.drop_message(DROP_SLOW_SUBSCRIBER, message, self.client_id)
             return DROPPED
         # An entry of another node comes again if this node crashes before it is kept: what it brings is held.
-        if not self.publish(self.promises() if message.origin else self.out, message, 0, retain, False, 0, identifiers):
+        is_entry = message.origin != 0 and (message.qos or message.retain)
+        if not self.publish(self.promises() if is_entry else self.out, message, 0, retain, False, 0, identifiers):
             return DROPPED
         self.mark()
         if self.pending_bytes() < limit:
