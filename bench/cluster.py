@@ -153,7 +153,10 @@ def bridged_mosquittos() -> Iterator[list[Contender]]:
 ONE_TO_ONE = Case(subscriptions=("bench/topic",), topics=("bench/topic",), batch=64, check_every=64)
 LOADS = {
     "QoS 0": ONE_TO_ONE,
-    "QoS 1": msgspec.structs.replace(ONE_TO_ONE, qos=1, subscriber_qos=1, window=1000, check_every=1),
+    # With sessions that last, so that what is delivered has to be kept at one node, too.
+    "QoS 1": msgspec.structs.replace(
+        ONE_TO_ONE, qos=1, subscriber_qos=1, window=1000, check_every=1, session_expiry_s=3600
+    ),
 }
 
 
