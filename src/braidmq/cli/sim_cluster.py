@@ -39,7 +39,8 @@ def cluster(
         (clients), skew (wrong clocks), slow (stores and clients).
     features
         What else there is, or `none`: clean (sessions that don't last), tight (queues that are too short),
-        retained (messages), groups (shared). All that the nodes can do by default.
+        retained (messages), groups (shared), movers (clients that come back at another node). By default all
+        that holds in so many nodes.
     processes
         Worker processes; as many as there are cores by default.
     trace

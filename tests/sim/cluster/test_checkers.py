@@ -186,3 +186,14 @@ class TestGroups:
         )
         lost = NodeCrashed(4.0, "n2", loses_disk=True)
         assert not group_checkers.every_message_finds_a_member(story(*events, lost))
+
+
+class TestSessions:
+    check = staticmethod(checkers.sessions_stay)
+
+    def test_a_session_that_is_not_found_again_is_found(self) -> None:
+        gone = Disconnected(3.0, "sub", "n2")
+        assert self.check(story(gone, Connected(4.0, "sub", "n1", 2, lasts=True)))
+        assert not self.check(story(gone, Connected(4.0, "sub", "n1", 1, lasts=True)))
+        assert not self.check(story(gone, Connected(4.0, "sub", "n1", 2, lasts=False)))
+        assert not self.check(story(gone, Broken(3.5, "way"), Connected(4.0, "sub", "n1", 2, lasts=True)))

@@ -9,6 +9,7 @@ from math import inf
 from typing import Final
 
 from braidmq.sim.cluster.story import Letter, Story, Wish
+from braidmq.sim.cluster.trace import Connected
 from braidmq.topics import matches
 
 ON_ITS_WAY_S: Final = 3.0  # a message that nothing disturbs has arrived by then
@@ -140,9 +141,24 @@ def _nothing_happened(story: Story, wish: Wish, letter: Letter) -> bool:
     )
 
 
+def sessions_stay(story: Story) -> list[str]:
+    """A session that lasts is found again, at whatever node its client comes back while nothing is broken."""
+    wrong = []
+    before: dict[str, Connected] = {}
+    for event in story.trace.all(Connected):
+        last = before.get(event.client)
+        before[event.client] = event
+        if last is None or not event.lasts or event.life == last.life:
+            continue
+        if story.is_quiet(last.at_s, event.at_s):
+            wrong.append(f"{event.client} came from {last.node} to {event.node} and found no session")
+    return wrong
+
+
 CHECKERS: Final[tuple[Callable[[Story], list[str]], ...]] = (
     nothing_acknowledged_is_lost,
     nothing_comes_twice,
     order_is_kept,
     suback_is_a_promise,
+    sessions_stay,
 )

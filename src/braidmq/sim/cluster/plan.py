@@ -14,13 +14,14 @@ from braidmq.sim.runner import derive_seed
 from braidmq.topics import matches, split_shared
 
 FAULTS: Final = ("crash", "disk", "cut", "part", "oneway", "lost", "away", "skew", "slow")
-FEATURES: Final = ("clean", "tight", "retained", "groups")
-CLUSTER_FEATURES: Final = ("clean", "tight", "retained")  # that several nodes have, too
+FEATURES: Final = ("clean", "tight", "retained", "groups", "movers")
+CLUSTER_FEATURES: Final = ("clean", "tight", "retained")  # that hold in several nodes, too
 
 TOPICS: Final = ("a/1", "a/2", "b/1", "b/2/3")
 FILTERS: Final = ("a/1", "a/+", "#", "b/#", "+/1", "a/2", "b/2/3")
 # How often each comes; the loss of a disk excuses so much that it has to be rare.
 TROUBLES: Final = {"crash": 8, "disk": 1, "cut": 4, "part": 2, "oneway": 2, "lost": 4, "away": 3}
+MOVES: Final = 10  # as often as that
 MEET_S: Final = 2.0  # nodes have found each other by then
 WRONG_CLOCK_S: Final = 30.0
 UNDER_WAY_S: Final = 0.05  # what was published arrives within some of these
@@ -77,6 +78,7 @@ class Plan:
         self._published_at_s: list[float] = []
         self._draw_clients()
         self._draw_messages()
+        self._draw_duels()
         self._draw_troubles()
         self.deeds.sort(key=lambda deed: deed[0])
 
@@ -155,6 +157,14 @@ class Plan:
                 )
             left -= burst
 
+    def _draw_duels(self) -> None:
+        """Two clients retain on one topic at the same time: all nodes have to side with the same one."""
+        rng = self.rng
+        for _ in range(rng.randint(0, 3) if self.task.has("retained") else 0):
+            at_s, topic = self._any_time(), rng.choice(TOPICS)
+            for name in rng.sample(self.client_names, 2):
+                self.deeds.append((at_s, _Publishing(self, name, topic, rng.randint(0, 2), True, False)))
+
     def next_number(self) -> int:
         """Messages are numbered in the order in which they are published."""
         self._number += 1
@@ -164,6 +174,8 @@ class Plan:
 
     def _draw_troubles(self) -> None:
         weights = {kind: weight for kind, weight in TROUBLES.items() if self._has(kind)}
+        if self.task.has("movers") and len(self.nodes) > 1:
+            weights["move"] = MOVES
         count = self.rng.randint(0, self.task.troubles) if weights else 0
         for kind in self.rng.choices(list(weights), list(weights.values()), k=count) if count else ():
             getattr(self, f"_draw_{kind}")(self._bad_time())
@@ -211,6 +223,13 @@ class Plan:
         name, politely = self.rng.choice(self.client_names), self.rng.random() < 0.5
         self.deeds.append((at_s, lambda world: world.clients[name].go(politely=politely)))
         self.deeds.append((at_s + self.rng.choice((0.2, 3.0)), lambda world: world.clients[name].come()))
+
+    def _draw_move(self, at_s: float) -> None:
+        """A client comes to another node, with or without a goodbye."""
+        name, node = self.rng.choice(self.client_names), self.rng.choice(self.nodes)
+        if self.rng.random() < 0.5:
+            self.deeds.append((at_s, lambda world: world.clients[name].go(politely=True)))
+        self.deeds.append((at_s, lambda world: world.clients[name].come(node)))
 
 
 def _come(name: str) -> Deed:
