@@ -3,7 +3,7 @@
 import pytest
 
 from braidmq.cluster.events import Discovered
-from braidmq.wire import Publish, Suback, Subscribe, Subscription
+from braidmq.wire import Publish, Suback, Subscribe, Subscription, Unsubscribe
 from tests.clustered.net import Member, Net
 
 
@@ -46,6 +46,18 @@ def test_what_is_published_at_one_reaches_a_subscriber_at_another(net):
     assert subscriber.payloads() == [b"0", b"1", b"2"]
     after = forwarded(net["a"])
     assert [now - then for now, then in zip(after, before, strict=True)] == [3, 0]
+
+
+def test_what_nobody_here_wants_is_counted(net):
+    subscriber = subscribed(net, "b", "subscriber", "t")
+    publisher = net["a"].world.connect("publisher")
+    publisher.send(Publish("t", b"0", 0), Publish("t", b"1", 1, packet_id=1))
+    net.settle()
+    assert net["b"].node.counters["forwards_unwanted"]() == 0
+    subscriber.send(Unsubscribe(2, ("t",)))  # and before that is known elsewhere:
+    publisher.send(Publish("t", b"0", 0), Publish("t", b"0", 0), Publish("t", b"1", 1, packet_id=2))
+    net.settle()
+    assert net["b"].node.counters["forwards_unwanted"]() == 3
 
 
 def test_a_publisher_learns_that_somebody_elsewhere_wants_it(net):

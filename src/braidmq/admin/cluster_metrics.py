@@ -25,10 +25,11 @@ NODE_METRICS: Final[tuple[tuple[str, str, Callable[[NodeStatus], float | None]],
 
 # What the parts of a node count; those that aren't in use are left out.
 COUNTERS: Final = {
+    "forwards_unwanted": "Messages from other nodes that no session here wanted",
     "suback_late": "SUBACKs that did not wait any longer until all nodes knew of the subscription",
     "announcements": "Announcements of subscriptions to other nodes",
     "announcement_bytes": "Bytes of announcements of subscriptions",
-    "retained_repaired": "Retained messages that were taken from another node after a comparison",
+    "retained_repaired": "Retained messages that another node was sent because it lacked them",
 }
 
 

@@ -166,6 +166,7 @@ cdef class PeerLane(PeerOutlet):
         message = self.read_plain(frame + header_bytes, frame_bytes - header_bytes, None)
         if message is not None:
             outcome = self.publishing.take_from_peer(message, PLAIN_ROUTE, None, self.peer.node)
+            self.peer.unwanted += not outcome.is_matched
             if outcome.congested is not None:
                 self.filled = outcome.congested
         return 0
@@ -179,6 +180,8 @@ cdef class PeerLane(PeerOutlet):
             return 0
         self.peer.received_qos0 += self.run.count
         self.work_left -= 1 + <int>len(self.run_fanout.plain)
+        if not self.run_fanout.plain:
+            self.peer.unwanted += self.run.count
         run.frames = self.run
         run.is_v5 = True
         run.publisher = None
@@ -253,6 +256,7 @@ cdef class PeerLane(PeerOutlet):
             self.joint.entered(self, kind, head, message, route)
             return 0
         outcome = self.publishing.take_from_peer(message, route, message.stamp, self.peer.node)
+        self.peer.unwanted += (route[0] & ROUTE_PLAIN) != 0 and not outcome.is_matched
         if outcome.congested is not None:
             self.filled = outcome.congested
         if outcome.is_refused:

@@ -24,6 +24,7 @@ cdef class Peer(QueuedReceiver):
     cdef readonly long long forwarded_entries
     cdef readonly long long received_qos0    # and that it has sent
     cdef readonly long long received_entries
+    cdef readonly long long unwanted         # of both: for sessions here, of which none wants them
     cdef readonly long long refused          # entries for which somebody there had no room
 
     cdef bint lacks_room(self, Py_ssize_t cost) noexcept

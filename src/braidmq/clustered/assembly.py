@@ -95,6 +95,7 @@ def make_node(
     healing = _healing(broker, cluster, now, remembered)
     cluster.add(healing)
     node.counters |= {
+        "forwards_unwanted": lambda: sum([peer.unwanted for peer in broker.peers]),
         "suback_late": lambda: announcing.late_total,
         "announcements": lambda: announcing.counts.announced,
         "announcement_bytes": lambda: announcing.counts.announced_bytes,
