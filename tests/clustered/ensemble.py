@@ -41,6 +41,7 @@ from braidmq.wire import (
     Puback,
     Publish,
     Subscribe,
+    Will,
     decode,
     encode,
 )
@@ -326,14 +327,16 @@ def copied(message: Message | None, origin: int) -> Any:
 class Client:
     """A client that is nothing but bytes, and the shell of its connection."""
 
-    def __init__(self, node: Node, client_id: str, clean_start: bool = False, **properties: Any) -> None:
+    def __init__(
+        self, node: Node, client_id: str, clean_start: bool = False, will: Will | None = None
+    ) -> None:
         self.node = node
         self.is_closed = False
         self._reader = FrameReader(1 << 28)
         self.packets: list[Packet] = []
         self.connection = node.broker.open(self, "a test", node.ensemble.now)
-        wishes = Properties(session_expiry_s=1000, receive_maximum=3, **properties)
-        self.send(Connect(client_id, clean_start, properties=wishes))
+        wishes = Properties(session_expiry_s=1000, receive_maximum=3)
+        self.send(Connect(client_id, clean_start, will=will, properties=wishes))
 
     def close(self) -> None:
         self.is_closed = True

@@ -1,6 +1,9 @@
 """Sessions follow their client: real brokers, without a network."""
 
-from braidmq.wire import Disconnect, ReasonCode
+from braidmq.cluster.claim_messages import Invite
+from braidmq.cluster.effects import SendControl
+from braidmq.limits import Limits
+from braidmq.wire import Disconnect, Properties, ReasonCode, Will
 from tests.clustered.ensemble import Client, Ensemble
 
 
@@ -58,3 +61,61 @@ def test_a_clean_start_ends_the_session_elsewhere() -> None:
     assert not second.connack.session_present
     assert first.is_closed
     assert ensemble.homes("c") == [2]
+
+
+def test_what_a_dead_home_kept_follows_when_it_is_back() -> None:
+    ensemble = Ensemble(3)
+    first = connected(ensemble, 1)
+    first.subscribe("t")
+    ensemble.run(0.1)
+    first.vanish()
+    publish(ensemble, 2, b"a", b"b")
+    ensemble.nodes[0].crash()
+    ensemble.run(4)
+    second = connected(ensemble, 2)
+    assert second.connack is not None
+    assert not second.connack.session_present
+    second.subscribe("t")
+    ensemble.run(0.5)
+    publish(ensemble, 3, b"c")
+    ensemble.nodes[0].start()
+    ensemble.link_all()
+    ensemble.run(2)
+    assert ensemble.homes("c") == [2]
+    got = second.receive_all()
+    assert list(dict.fromkeys(got)) == [b"c", b"a", b"b"]  # QoS 1: the old home got what came meanwhile, too
+
+
+def test_a_will_that_waits_moves_with_its_session() -> None:
+    ensemble = Ensemble(2)
+    witness = connected(ensemble, 2, "w")
+    witness.subscribe("will")
+    will = Will("will", b"gone", 1, properties=Properties(will_delay_s=20))
+    first = ensemble.connect(1, "c", will=will)
+    ensemble.run(0.5)
+    first.vanish()
+    ensemble.run(1)
+    invite = Invite("c", None)  # as a node that is drained does
+    ensemble.nodes[0].turn(lambda: ensemble.nodes[0].carry_out(SendControl(2, invite)))
+    ensemble.run(1)
+    assert ensemble.homes("c") == [2]
+    ensemble.run(15)
+    assert witness.receive_all() == []
+    ensemble.run(10)
+    assert witness.receive_all() == [b"gone"]
+
+
+def test_what_has_no_room_at_the_new_node_stays_where_it_was() -> None:
+    ensemble = Ensemble(2)
+    first = connected(ensemble, 1)
+    first.subscribe("t")
+    ensemble.run(0.2)
+    first.vanish()
+    publish(ensemble, 2, b"a")
+    ensemble.nodes[1].broker.limits = Limits(sessions_max=0)
+    second = ensemble.connect(2, "c")
+    ensemble.run(2)
+    assert second.connack is not None
+    assert second.connack.reason == ReasonCode.SERVER_UNAVAILABLE
+    assert ensemble.homes("c") == [1]
+    assert connected(ensemble, 1).receive_all() == [b"a"]

@@ -209,6 +209,22 @@ def test_what_can_not_be_installed_is_refused_and_changes_nothing() -> None:
     assert [*full.broker.sessions] == ["other"]
 
 
+def test_a_users_sessions_and_all_wills_are_bounded_for_those_who_arrive_too() -> None:
+    home = World(KeepingStore())
+    will = Will("will", b"x" * 1000, 1, properties=Properties(will_delay_s=50))
+    home.connect("s", will=will, properties=LASTING).vanish()
+    session = home.broker.sessions["s"]
+    small = World(KeepingStore(), wills_bytes_max=1000)
+    with pytest.raises(ProtocolError, match="no room for another will"):
+        install_session(small.broker, carried(session_records(session)), small.now)
+    session.owner = "somebody"
+    full = World(KeepingStore(), sessions_per_user_max=1)
+    full.broker.add_session("other", "somebody")
+    with pytest.raises(ProtocolError, match="too many sessions of this user"):
+        install_session(full.broker, carried(session_records(session)), full.now)
+    assert [*full.broker.sessions] == ["other"]
+
+
 def test_the_bound_of_memory_holds_while_a_broker_is_restored(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     store = PagingStore(tmp_path / "one", memory_bytes_max=10_000_000)

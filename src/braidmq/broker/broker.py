@@ -69,6 +69,9 @@ class Announcements(Protocol):
         It may be at once; what is asked first is called first.
         """
 
+    def announce(self) -> None:
+        """Tell others of all subscriptions made by now, before whatever they are told next."""
+
 
 class Broker:
     def __init__(

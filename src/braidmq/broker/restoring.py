@@ -394,5 +394,8 @@ def _waiting_records(owner: QueuedReceiver) -> Iterator[Record]:
 def _will_records(session: Session) -> list[Record]:
     if session.will is None:
         return []
-    due_s = session.will_timer.at_s if session.will_timer is not None else 0.0
+    if isinstance(session.passage, LeavingPassage):
+        due_s = session.passage.will_due_s
+    else:
+        due_s = session.will_timer.at_s if session.will_timer is not None else 0.0
     return [(WILL, session.client_id, session.will, due_s, session.owner)]

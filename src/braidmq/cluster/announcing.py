@@ -67,6 +67,11 @@ class SessionVanished:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceNow:
+    """All that has changed so far is to be told at once: what is sent afterwards must not come before it."""
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitSeen:
     """`Seen(token)` is wanted when all that has changed so far is in force at all linked peers."""
 
@@ -121,7 +126,7 @@ class _Asked:
 
 
 class Announcing(Part):
-    events = (FilterAppeared, FilterVanished, SessionAppeared, SessionVanished, AwaitSeen)
+    events = (FilterAppeared, FilterVanished, SessionAppeared, SessionVanished, AnnounceNow, AwaitSeen)
     controls = (InterestAt, SendInterest)
     frames = (INTEREST, SEEN)
 
@@ -186,6 +191,9 @@ class Announcing(Part):
                 self._sessions.wanted(_key(client_id))
             case SessionVanished(client_id) if self._sessions is not None:
                 self._sessions.unwanted(_key(client_id))
+            case AnnounceNow():
+                self._announce_at_s = now
+                return self._planned(self._announce_if_due(now))
             case AwaitSeen(token):
                 return self._planned(self._await_seen(token, now))
         return ()

@@ -295,7 +295,8 @@ class Claims(Part):
         if home.user != claim.user and not claim.is_held:
             return effects + self._answer(peer, claim, Answer.REFUSED)
         if claim.clean_start or claim.is_held or not home.lasts:
-            return [*effects, EndSession(claim.client), *self._answer(peer, claim, Answer.NONE)]
+            newer_at = peer if claim.is_held else 0
+            return [*effects, EndSession(claim.client, newer_at), *self._answer(peer, claim, Answer.NONE)]
         effects += self._answer(peer, claim, Answer.HAVE, home.stamp)
         return effects + list(self._moves.leave(claim.client, stamp, peer, now))
 
@@ -330,7 +331,7 @@ class Claims(Part):
         home = self._homes.find(answer.client)
         is_older = home is not None and home.stamp < answer.stamp
         if answer.answer == Answer.YIELD and is_older and not self._moves.is_busy(answer.client):
-            return [EndSession(answer.client)]
+            return [EndSession(answer.client, peer)]
         return []
 
     def _invited(self, invite: Invite, now: float) -> list[Effect]:

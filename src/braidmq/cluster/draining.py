@@ -131,20 +131,23 @@ class Draining(Part):
             return []
         effects: list[Effect] = []
         budget = max(1, int(self._per_s * STEP_S))
+        self._left = self._left or deque(self._homes.clients())
         while self._left and budget and (self.is_draining or self._excess):
             sent = self._send_away(self._left.popleft())
             effects += sent
             budget -= bool(sent)
-        self.next_at_s = now + STEP_S
-        if self._left:
-            return effects
-        if self.is_draining:
-            self._left = deque(self._homes.clients())
+        self._look_again(now)
+        return effects
+
+    def _look_again(self, now: float) -> None:
+        if self._left and (self.is_draining or self._excess):
+            self.next_at_s = now + STEP_S
+        elif self.is_draining:
             self.next_at_s = now + LOOK_AGAIN_S
             self._given.clear()
         else:
             self._excess, self.next_at_s = 0, inf
-        return effects
+            self._left.clear()
 
     def _send_away(self, client: str) -> list[Effect]:
         home = self._homes.find(client)

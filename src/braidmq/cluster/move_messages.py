@@ -188,14 +188,19 @@ class StopSendingOn:
 
 @dataclass(frozen=True, slots=True)
 class EndSession:
-    """The client is elsewhere now, without this session: end it, its connection with "taken over"."""
+    """The client is elsewhere now, without this session: end it, its connection with "taken over".
+
+    `newer_at` has a newer session of the client, which should have been this one: what waits here of QoS 1 is
+    sent on to it. 0: the client wanted a new one.
+    """
 
     client: str
+    newer_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Subscribe to what the offer says. `Prepared` when all peers know of it."""
+    """Subscribe to what the offer says, and tell all peers. `Prepared` when that is on its way to them."""
 
     move: Move
     offer: bytes

@@ -7,7 +7,7 @@ new home:  fetching ▶ preparing ▶ collecting ▶ installing ▶ taken ──
 
 1. The old home freezes the session: its client is taken over, and it only queues. It says what the session
    subscribes to (`Offer`).
-2. The new home subscribes to the same, and when all know of it asks them for a *cut* (`CutRequest`). Each
+2. The new home subscribes to the same, tells all of it, and then asks them for a *cut* (`CutRequest`). Each
    node puts one into its streams to the old and to the new home, both in the same turn: each of its messages
    is before both cuts or behind both.
 3. The old home takes what comes before a node's cut, and puts aside what comes behind it; the new home takes
@@ -328,7 +328,7 @@ class Moves(Part):
         leaving = self._left(control.client, control.hlc, peer)
         if leaving is None:
             return []
-        return [*self._stay(leaving), EndSession(control.client)]
+        return [*self._stay(leaving), EndSession(control.client, peer)]
 
     # ---- every node ----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from braidmq.cluster.announcing import (
+    AnnounceNow,
     Announcing,
     AwaitSeen,
     FilterAppeared,
@@ -31,6 +32,10 @@ class Interest:
 
     def vanished(self, filter: bytes) -> None:
         self._node.tell(FilterVanished(filter))
+
+    def announce(self) -> None:
+        """Tell the peers at once what is wanted here now, before whatever is sent to them next."""
+        self._node.tell(AnnounceNow())
 
     def when_seen(self, then: Callable[[], None]) -> None:
         """Call `then` when all linked peers know what is wanted here now, or when they took too long."""

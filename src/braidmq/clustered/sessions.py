@@ -65,10 +65,12 @@ from braidmq.errors import ProtocolError
 from braidmq.messages.message import Message
 from braidmq.store.decoding import Decoder
 from braidmq.store.encoding import Encoder
-from braidmq.store.records import Record
+from braidmq.store.records import QUEUED, Record
+from braidmq.topics.filters import matches
 from braidmq.wire import ReasonCode
 
 HERE: Final = 0  # this node, as the origin of messages
+SPLIT: Final = 0  # in place of a claim's time: from one of two sessions of a client
 
 Head = TypeVar("Head", CutHead, SentOnHead)
 Answered = Callable[[Refused | None], None]
@@ -174,8 +176,27 @@ class Sessions:
         if session is None:
             return
         self._broker.take_over(session, ends=True)
-        if self._broker.sessions.get(effect.client) is session:  # else it has ended with its connection
+        if self._broker.sessions.get(effect.client) is not session:
+            return  # it has ended with its connection
+        if effect.newer_at:
+            export_session(session, partial(self._send_rest_on, session, effect.newer_at))
+        else:
             self._broker.end_session(session, "replaced")
+
+    def _send_rest_on(self, session: Session, newer_at: int, records: list[Record] | None) -> None:
+        """There are two sessions of one client: give the newer one what may come twice, and end the other."""
+        client, count_drop = session.client_id, self._broker.hub.count_drop
+        if self._broker.sessions.get(client) is not session:
+            return
+        for record in records or ():
+            if record[0] != QUEUED or record[3] is None or record[7] is not None:
+                continue
+            if record[4] == 1:
+                head = SentOnHead(client, SPLIT, newer_at, self._me, 1, record[5], b"")
+                self._enter(Enter(newer_at, SENT_ON, msgspec.msgpack.encode(head), record[3], NO_ROUTE))
+            else:
+                count_drop("session_ended", record[3], client)  # the client may have it already
+        moving.let_go(self._broker, session)
 
     # ---- the old home --------------------------------------------------------------------------------
 
@@ -246,11 +267,9 @@ class Sessions:
             self._tell(Prepared(move, False))
             return
         self._arriving[move] = (self._broker.sessions[move.client], passage)
-        then = partial(self._tell, Prepared(move, True))
-        if self._broker.announcements is None:
-            then()
-        else:
-            self._broker.announcements.when_seen(then)
+        if self._broker.announcements is not None:
+            self._broker.announcements.announce()  # the requests for cuts come behind it, on every link
+        self._tell(Prepared(move, True))
 
     def _cut_here(self, effect: CutHere) -> None:
         self._cut(effect.move, HERE)
@@ -326,11 +345,22 @@ class Sessions:
         if session is None:
             self._broker.hub.count_drop("session_ended", message, head.client)
             return
+        if head.hlc == SPLIT:
+            self._take_rest(session, message)
+            return
         target = Target(session, head.qos, head.retain, head.identifiers)
         if head.move in self._arriving:
             self._arriving[head.move][1].sent_on(message, target, self._origin(head.origin))
         else:
             session.take(message, target)
+
+    def _take_rest(self, session: Session, message: Message) -> None:
+        """What an older session of the client had, if it is still wanted."""
+        for subscription in session.subscriptions.values():
+            if subscription.group is None and matches(subscription.filter, message.topic):
+                session.take(message, subscription.target())
+                return
+        self._broker.hub.count_drop("session_ended", message, session.client_id)
 
     # ---- the rest ------------------------------------------------------------------------------------
 
