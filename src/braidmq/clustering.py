@@ -30,7 +30,7 @@ from braidmq.clustered.assembly import make_node
 from braidmq.clustered.operating import Operator
 from braidmq.clustered.topics import ClusterTopics
 from braidmq.config import Config, Place, parse_place
-from braidmq.errors import ConfigError
+from braidmq.errors import ConfigError, StoreError
 from braidmq.net.discovery import ANYWHERE, ANYWHERE6, ASK_AGAIN_S, Seeds, address_towards
 from braidmq.net.identity import Memory, NodeId, start_as
 from braidmq.net.peers import PeerLinks, bind
@@ -80,7 +80,9 @@ class Clustering:
         self._config = config.cluster
         self._turn = turn
         self._memory: Memory[tuple[Remembered, ...]] = Memory(
-            config.store.directory, tuple[Remembered, ...], lambda write: loop.run_in_executor(None, write)
+            config.store.directory,
+            tuple[Remembered, ...],
+            lambda write: loop.run_in_executor(None, _write_or_tell, write),
         )
         remembered = self._memory.load(())
         self._remembers_somebody = any(not entry.is_forgotten for entry in remembered)
@@ -172,7 +174,15 @@ class Clustering:
         if self._looking is not None:
             self._looking.cancel()
         await self.links.close()
-        self._memory.write()
+        _write_or_tell(self._memory.write)
+
+
+def _write_or_tell(write: Callable[[], None]) -> None:
+    """A disk that is full now may have room when there is more to be remembered."""
+    try:
+        write()
+    except StoreError as error:
+        log.warning("the other nodes are not written down", why=str(error))
 
 
 def settings_of(config: Config) -> Settings:

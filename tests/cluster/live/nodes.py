@@ -30,7 +30,9 @@ def until(condition: Callable[[], object], what: str = "it") -> None:
 class LiveNode:
     """One node, which may be stopped and started again on its ports."""
 
-    def __init__(self, directory: Path, name: str, *seeds: "LiveNode", secret: str = SECRET) -> None:
+    def __init__(
+        self, directory: Path, name: str, *seeds: "LiveNode", secret: str = SECRET, failure_s: int = 2
+    ) -> None:
         self.name = name
         self.port, self.link_port, self.admin_port = free_port(), free_port(), free_port()
         self.directory = directory
@@ -39,7 +41,8 @@ class LiveNode:
         self.flags = [
             "--port", str(self.port), "--data-dir", str(directory / name), "--node-name", name,
             "--cluster-listen", self.address, "--admin-port", str(self.admin_port), *joins,
-            "--set", "cluster.failure_s=1",
+            # On a busy machine nodes are silent for a while, and SUBACKs take their time.
+            "--set", f"cluster.failure_s={failure_s}", "--set", "cluster.suback_wait_ms=10000",
         ]  # fmt: skip
         self.env = {"BRAIDMQ_CLUSTER_SECRET": secret}
         self.process: subprocess.Popen[bytes] | None = None
@@ -100,12 +103,12 @@ class LiveNode:
 
 
 @contextmanager
-def cluster_of(directory: Path, *names: str) -> Iterator[list[LiveNode]]:
+def cluster_of(directory: Path, *names: str, failure_s: int = 2) -> Iterator[list[LiveNode]]:
     """Nodes that are up and see each other; all but the first were told of the first alone."""
     nodes: list[LiveNode] = []
     try:
         for name in names:
-            nodes.append(LiveNode(directory, name, *nodes[:1]).start())
+            nodes.append(LiveNode(directory, name, *nodes[:1], failure_s=failure_s).start())
         for node in nodes:
             until(node.is_up, f"{node.name} is up")
         meet(nodes)

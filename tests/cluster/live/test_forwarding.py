@@ -21,7 +21,8 @@ needs_mosquitto = pytest.mark.skipif(shutil.which("mosquitto_pub") is None, reas
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[LiveNode]]:
-    with cluster_of(tmp_path_factory.mktemp("cluster"), "north", "east", "west") as nodes:
+    # Nobody is killed here; links that last let QoS 0 through.
+    with cluster_of(tmp_path_factory.mktemp("cluster"), "north", "east", "west", failure_s=30) as nodes:
         yield nodes
 
 
