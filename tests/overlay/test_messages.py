@@ -27,6 +27,7 @@ EXAMPLES = [
     m.Unsub(ONE, OTHER, KEYS, 1, 2, False),
     m.Pres(ONE, OTHER, KEYS, 1, 2, False, True, 3),
     m.Ack(1, 2, False),
+    m.Ack(1, 2, True, True),
     m.Search(ONE, OTHER, 1, 2),
     m.Found((ONE, OTHER)),
     m.Link(ONE, 1, m.Status.JOINING),

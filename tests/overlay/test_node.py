@@ -7,6 +7,8 @@ import pytest
 from braidmq.overlay.keys import Kind
 from braidmq.overlay.messages import Status, Unsub
 from braidmq.overlay.settings import OverlaySettings, Reading
+from braidmq.overlay.table import Side
+from braidmq.overlay.turn import VirtualNode
 from braidmq.sim.overlay import checkers
 from braidmq.sim.overlay.world import OverlayWorld
 from braidmq.sim.world.network import Conditions
@@ -97,6 +99,54 @@ def test_who_dies_after_the_hop_was_acknowledged_takes_nobody_along() -> None:
     assert middle_men
     assert checkers.delivered_exactly_once(world) == []
     assert len(publication.expected) == 60 - len(middle_men)
+
+
+def subscribers(world: OverlayWorld) -> list[VirtualNode]:
+    """In the order of the list."""
+    nodes = [node for overlay in world.overlays.values() for node in overlay.virtual_nodes]
+    found = [node for node in nodes if node.topic == TOPIC and node.kind is Kind.SUBSCRIBER]
+    return sorted(found, key=lambda node: node.peer.key)
+
+
+def make_known_to_alone(world: OverlayWorld, newcomer: VirtualNode, others: list[VirtualNode]) -> None:
+    for overlay in world.overlays.values():
+        for node in overlay.virtual_nodes:
+            if node not in others:
+                node.table.remove(newcomer.peer.key)
+
+
+def test_a_newcomer_is_reached_from_its_right_if_nobody_on_its_left_knows_anybody_there() -> None:
+    world = grown([*names(10), "p"])
+    left, newcomer, right = subscribers(world)[3:6]
+    make_known_to_alone(world, newcomer, [right])
+    for peer in left.table.near(Side.RIGHT, 100):
+        left.table.remove(peer.key)
+    assert len(hops(world)) == 10
+
+
+def test_a_hole_is_nobodys_until_the_node_beyond_it_has_answered() -> None:
+    world = grown([*names(10), "p"])
+    world.network.conditions = Conditions((0.01, 0.01))
+    left, dead, newcomer, right = subscribers(world)[3:7]
+    make_known_to_alone(world, newcomer, [right])
+    world.crash(dead.peer.address)
+    for name in ("p", left.peer.address):
+        world._carry_out(name, world.overlays[name].delivery_failed(dead.peer, world.clock.now))
+    assert len(hops(world)) == 9  # published while the left one asks the right one who is near
+    assert not left.holes
+
+
+def test_the_real_end_of_the_list_costs_no_message() -> None:
+    world = grown([*names(10), "p"])
+    for name in [*names(10), "p"]:
+        for topic in "xyz":
+            world.unsubscribe(name, topic)
+    world.run_for(10.0)
+    assert subscribers(world)[-1].table.neighbour(Side.RIGHT) is None
+    hops(world)  # the publisher finds out that those it knew beyond are gone
+    before = world.messages["Pub"]
+    assert len(hops(world)) == 10
+    assert world.messages["Pub"] - before == 10
 
 
 def test_leaving_is_told_to_the_publishers_and_nothing_comes_afterwards() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braidmq.overlay.keys import KeyRange, Kind, key_of, range_of
-from braidmq.overlay.ranges import delegate
-from braidmq.overlay.table import Peer, RoutingTable, Shape
+from braidmq.overlay.ranges import delegate, far_side, is_blind
+from braidmq.overlay.table import Peer, RoutingTable, Shape, Side
 
 
 def network(rng: Random, size: int, shape: Shape, entries_max: int = 30) -> dict[bytes, RoutingTable]:
@@ -70,10 +70,22 @@ def test_a_hole_is_given_to_its_neighbour_or_to_the_nearest_beyond() -> None:
     table = RoutingTable(peers[0], 9)
     table.add(peers[3])
     keys = KeyRange(peers[1].key, peers[5].key)
-    assert delegate(table, keys, has_gap=True) == [(peers[3], keys)]
-    assert delegate(table, KeyRange(peers[1].key, peers[3].key), has_gap=True)[0][0] == peers[3]
+    assert delegate(table, keys, holes=Side) == [(peers[3], keys)]
+    assert delegate(table, KeyRange(peers[1].key, peers[3].key), holes=Side)[0][0] == peers[3]
     mirrored = RoutingTable(peers[5], 9)
     mirrored.add(peers[2])
     keys = KeyRange(peers[1].key, peers[5].key)
-    assert delegate(mirrored, keys, has_gap=True) == [(peers[2], keys)]
-    assert delegate(mirrored, KeyRange(peers[3].key, peers[5].key), has_gap=True)[0][0] == peers[2]
+    assert delegate(mirrored, keys, holes=Side) == [(peers[2], keys)]
+    assert delegate(mirrored, KeyRange(peers[3].key, peers[5].key), holes=Side)[0][0] == peers[2]
+
+
+def test_who_knows_nobody_on_a_side_cannot_tell_who_is_there() -> None:
+    peers = [Peer(key_of("m", Kind.SUBSCRIBER, pid), "b", 0) for pid in range(6)]
+    table = RoutingTable(peers[3], 9)
+    left, right = KeyRange(peers[1].key, peers[3].key), KeyRange(peers[3].key, peers[5].key)
+    table.add(peers[0])
+    assert (is_blind(table, left), is_blind(table, right)) == (False, True)
+    assert (far_side(table, left), far_side(table, KeyRange(peers[4].key, peers[5].key))) == (peers[0], None)
+    table.add(peers[5])
+    assert not is_blind(table, right)
+    assert far_side(table, KeyRange(peers[4].key, peers[5].key)) == peers[5]

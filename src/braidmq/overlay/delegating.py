@@ -3,6 +3,12 @@
 A child acknowledges a part when it has it (the hop), and again when all of it is served (done). A part
 without an answer is repeated, then split among others; a child that was alive after all only hears of it
 twice, and knows. With QoS 0 the hop is enough.
+
+Done may be said only of a range in which every two live neighbours agree that nobody stands between them.
+A newcomer is known to its neighbours alone, so when those on its left die, only those on its right can tell
+of it: a hole is looked into from both sides. Who stands at a hole asks the nearest node beyond it. Who knows
+nobody beyond says so (it is blind), and whoever gave it the range asks from the far side. At a real end of
+the list nobody is found there by anybody, and it costs nothing.
 """
 
 from collections.abc import Sequence as Many
@@ -10,7 +16,7 @@ from collections.abc import Sequence as Many
 from braidmq.overlay.exploring import shares
 from braidmq.overlay.keys import KeyRange
 from braidmq.overlay.messages import Ack, Pres, Pub, Ranged, Unsub
-from braidmq.overlay.ranges import Part, delegate
+from braidmq.overlay.ranges import Part, delegate, far_side, is_blind
 from braidmq.overlay.table import Side
 from braidmq.overlay.turn import Completed, Relay, Request, Turn, VirtualNode
 
@@ -25,10 +31,12 @@ def spread(turn: Turn, node: VirtualNode, message: Ranged) -> None:
         _finished(turn, relay)
 
 
-def pass_on(turn: Turn, node: VirtualNode, message: Ranged, relay: Relay, has_gap: bool = False) -> None:
-    fan_out_max = turn.shared.settings.fan_out_max
-    parts = delegate(node.table, message.keys, fan_out_max, has_gap)
+def pass_on(turn: Turn, node: VirtualNode, message: Ranged, relay: Relay) -> None:
+    parts = delegate(node.table, message.keys, turn.shared.settings.fan_out_max, node.holes)
+    # Who gave us a hole has looked into it from its own side.
+    parts = [part for part in parts if part.child != relay.upstream]
     relay.fan += len(parts)
+    relay.is_blind |= is_blind(node.table, message.keys)
     hand_out(turn, node, message, parts, relay)
 
 
@@ -77,10 +85,24 @@ def on_ack(turn: Turn, request: Request, message: Ack) -> None:
     if message.done:
         del turn.shared.requests[message.token]
         if request.relay is not None:
+            if message.is_blind and node is not None:
+                _ask_from_far_side(turn, node, request, request.relay)
             _close(turn, request.relay, message.token)
     else:
         request.attempts = 1
         request.deadline_s = turn.now + turn.shared.settings.done_check_s
+
+
+def _ask_from_far_side(turn: Turn, node: VirtualNode, request: Request, relay: Relay) -> None:
+    """A child can't tell where its part ends: somebody beyond may know nodes that it doesn't."""
+    message = request.message
+    assert isinstance(message, Ranged)
+    far = far_side(node.table, message.keys)
+    if far is None:
+        relay.is_blind = True
+    elif far not in (request.to, relay.upstream):  # else both sides have been asked
+        turn.shared.counters["asked from the far side"] += 1
+        hand_out(turn, node, message, [Part(far, message.keys)], relay)
 
 
 def on_failure(turn: Turn, request: Request, token: int) -> None:
@@ -90,7 +112,7 @@ def on_failure(turn: Turn, request: Request, token: int) -> None:
     assert relay is not None
     turn.shared.counters["delegated again"] += 1
     if node is not None:
-        pass_on(turn, node, message, relay, has_gap=True)
+        pass_on(turn, node, message, relay)
         _close(turn, relay, token)
 
 
@@ -102,6 +124,6 @@ def _close(turn: Turn, relay: Relay, token: int) -> None:
 
 def _finished(turn: Turn, relay: Relay) -> None:
     if relay.upstream is not None:
-        turn.send(relay.upstream, Ack(relay.token, relay.fan, True))
+        turn.send(relay.upstream, Ack(relay.token, relay.fan, True, relay.is_blind))
     elif relay.seq:
         turn.effects.append(Completed(relay.topic, relay.seq))

@@ -51,7 +51,7 @@ def on_ranged(turn: Turn, node: VirtualNode, message: Ranged) -> None:
         else:
             _serve(turn, node, message, relay)
     qos = message.qos if isinstance(message, Pub) else 1
-    turn.send(fwd, Ack(message.token, relay.fan, qos == 0 or not relay.open))
+    turn.send(fwd, Ack(message.token, relay.fan, qos == 0 or not relay.open, relay.is_blind))
 
 
 def _new_relay(turn: Turn, message: Ranged) -> Relay:

@@ -148,7 +148,11 @@ def on_linked(turn: Turn, node: VirtualNode, message: Linked) -> None:
 
 def _confirm(turn: Turn, node: VirtualNode, message: Linked) -> None:
     side = Side.LEFT if message.src.key < node.peer.key else Side.RIGHT
-    if node.status is not Status.JOINING or message.src != node.table.neighbour(side):
+    if message.src != node.table.neighbour(side):
+        return
+    if message.status is Status.LINKED:  # and whoever it knows between us was learnt just now
+        node.holes.discard(side)
+    if node.status is not Status.JOINING:
         return
     # Of two that join side by side the left one goes first, so that neither waits for the other.
     if message.status is Status.LINKED or side is Side.RIGHT:

@@ -96,6 +96,7 @@ class Ack(Message, frozen=True, tag="ACK"):
     token: int
     fan: int = 0  # children it was passed on to
     done: bool = True  # all of the range has been served
+    is_blind: bool = False  # but on one side nobody is known, so there may be more nodes in it
 
 
 class Search(Message, frozen=True, tag="SEARCH"):

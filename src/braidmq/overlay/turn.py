@@ -67,6 +67,7 @@ class Relay:
     started_s: float
     fan: int = 0
     open: set[int] = field(default_factory=set)
+    is_blind: bool = False  # nobody here can tell whether all of it was served
     topic: str = ""  # of a publication of our own
     seq: int = 0
 
@@ -97,7 +98,7 @@ class VirtualNode:
     """The state of one (topic, kind) at this broker."""
 
     __slots__ = (
-        "asks_about_end", "branching", "confirmed", "deferred", "idle_since_s", "kind", "lost",
+        "asks_about_end", "branching", "confirmed", "deferred", "holes", "idle_since_s", "kind", "lost",
         "payloads", "peer", "presence_at_s", "presence_seq", "present", "published", "range", "status",
         "table", "topic", "waits_for", "walk_pause_s", "was_end_checked",
     )  # fmt: skip
@@ -113,6 +114,7 @@ class VirtualNode:
         self.range = range_of(self.topic, Kind.SUBSCRIBER)
         self.status = Status.JOINING
         self.confirmed: list[bytes] = [b"", b""]  # keys of the neighbours that took us for theirs, by side
+        self.holes: set[Side] = set()  # where a neighbour was lost and the next one has not answered yet
         self.deferred: deque[Message] = deque()  # needs a place in the list to be answered rightly
         self.asks_about_end = False  # a contact is asked whether this is really an end of the list
         self.was_end_checked = False
@@ -258,6 +260,7 @@ class Turn:
                     new = node.table.neighbour(side)
                     if old is None or old.key != peer.key:
                         continue
+                    node.holes.add(side)
                     if new is not None:
                         self.link(node, new)
                     else:  # hardly the end of the list: all that were near are gone
