@@ -33,10 +33,12 @@ from braidmq.config import Config, Place, parse_place
 from braidmq.errors import ConfigError, StoreError
 from braidmq.net.discovery import ANYWHERE, ANYWHERE6, ASK_AGAIN_S, Seeds, address_towards
 from braidmq.net.identity import Memory, NodeId, start_as
+from braidmq.net.keepalive import keep_alive
 from braidmq.net.peers import PeerLinks, bind
 from braidmq.net.sockets import Poller
 from braidmq.net.stream import Turn, clock_s
 from braidmq.net.tls import LinkContexts
+from braidmq.worker import Worker
 
 log = structlog.get_logger("braidmq.cluster")
 
@@ -49,18 +51,32 @@ ID_SHOWN: Final = 4  # digits of a node's id that make its name its own
 
 
 async def open_cluster(
-    config: Config, turn: Turn, poller: Poller | None, contexts: LinkContexts | None, stop: Callable[[], None]
+    config: Config,
+    turn: Turn,
+    poller: Poller | None,
+    contexts: LinkContexts | None,
+    stop: Callable[[], None],
+    worker: Worker | None = None,
 ) -> "Clustering":
     """The cluster of a broker, whose other nodes may dial it from now on.
 
-    `contexts` encrypt its links; `stop` ends the node.
+    `contexts` encrypt its links; `stop` ends the node. A worker's cluster is its siblings.
     """
-    listening = await bind(config.cluster.place)
+    listening = await bind(config.cluster.place) if worker is None else [_given(worker.link)]
     places = [Place(*one.getsockname()[:2]) for one in listening]
     me = identity_of(config, start_as(config.store.directory), places)
+    if worker is not None:
+        me = msgspec.structs.replace(me, worker=(worker.index, worker.count))
     clustering = Clustering(config, turn, poller, contexts, me, places, stop)
     clustering.links.accept(listening)
     return clustering
+
+
+def _given(descriptor: int) -> socket.socket:
+    listening = socket.socket(fileno=descriptor)
+    listening.setblocking(False)
+    keep_alive([listening])
+    return listening
 
 
 class Clustering:
@@ -79,6 +95,7 @@ class Clustering:
         loop = asyncio.get_running_loop()
         self._config = config.cluster
         self._turn = turn
+        self._siblings = me.worker[1] - 1
         self._memory: Memory[tuple[Remembered, ...]] = Memory(
             config.store.directory,
             tuple[Remembered, ...],
@@ -120,8 +137,9 @@ class Clustering:
         self.node.start(clock_s())
         ClusterTopics(self._turn.broker, self.operator.status)
         await self._look()
-        if not self._remembers_somebody and (self._others or self._config.discover is not None):
-            await self._wait_for_somebody()
+        knows_nobody = not self._remembers_somebody and (self._others or self._config.discover is not None)
+        if self._siblings or knows_nobody:
+            await self._wait_for(max(1, self._siblings))
         self.operator.is_joining = False
         self._looking = asyncio.ensure_future(self._keep_looking())
 
@@ -132,13 +150,14 @@ class Clustering:
         self.node.tell(Discovered(tuple(self._others)))
         self._turn.begun()
 
-    async def _wait_for_somebody(self) -> None:
+    async def _wait_for(self, company: int) -> None:
+        """Wait until so many others are there: a worker for all of its siblings, so that none is missed."""
         began_s = asked_s = clock_s()
-        while not self.node.cluster.members.linked():
+        while len(self.node.cluster.members.linked()) < company:
             now = clock_s()
             self._give_up(now - began_s)
             if self._seeds.includes_us and now - began_s >= self._config.failure_s:
-                log.info("nobody else is there yet: this node is the first")
+                log.info("nobody else is there yet, or not all workers are: this node begins")
                 return
             if self._config.discover is not None and now - asked_s >= ASK_FOR_SEEDS_S:
                 asked_s = now

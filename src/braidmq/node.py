@@ -6,9 +6,11 @@ import gc
 import secrets
 import select
 import signal
+import socket
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -27,16 +29,20 @@ from braidmq.broker.system_topics import SystemTopics
 from braidmq.clustering import Clustering, open_cluster
 from braidmq.config import Config, StoreConfig, refuse_contradictions
 from braidmq.errors import ConfigError
+from braidmq.net.accepted import address_text
 from braidmq.net.aside import Aside
 from braidmq.net.files import files_granted, raise_file_limit, sockets_within
 from braidmq.net.gate import make_gate
+from braidmq.net.handover import Door, owner_of
 from braidmq.net.listener import Listening, listen
 from braidmq.net.memory import memory_use
+from braidmq.net.plain import PlainServer, adopt
 from braidmq.net.plugins import NamedObserver, observer_makers, store_maker
 from braidmq.net.sockets import Poller
 from braidmq.net.stream import RunningStopwatch, Turn, clock_s
 from braidmq.net.tls import link_contexts, renew, server_context
 from braidmq.store import MemoryStore, Store, Surroundings
+from braidmq.worker import Worker
 
 if TYPE_CHECKING:
     from braidmq.admin.server import AdminServer
@@ -53,21 +59,28 @@ def run(
     config: Config,
     on_ready: Callable[[list[str]], None] | None = None,
     read_again: Callable[[], Config] | None = None,
+    worker: Worker | None = None,
 ) -> None:
     """Run a node until SIGTERM or SIGINT; `on_ready` gets the addresses at which it listens.
 
-    SIGHUP makes it ask `read_again` for its configuration, of which it takes who may do what.
+    SIGHUP makes it ask `read_again` for its configuration, of which it takes who may do what. `worker`: it is
+    one of several, which end with their supervisor.
     """
-    uvloop.run(_serve(config, on_ready, read_again or (lambda: config)))
+    uvloop.run(_serve(config, on_ready, read_again or (lambda: config), worker))
 
 
 async def _serve(
-    config: Config, on_ready: Callable[[list[str]], None] | None, read_again: Callable[[], Config]
+    config: Config,
+    on_ready: Callable[[list[str]], None] | None,
+    read_again: Callable[[], Config],
+    worker: Worker | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    if worker is not None:
+        loop.add_reader(worker.lifeline, _supervisor_gone, worker.lifeline, stopping)
     raise_file_limit()
     effective = Effective(config)
     make_observers = observer_makers(config.observers)
@@ -77,7 +90,7 @@ async def _serve(
     store = open_store(
         config.store, lambda report: loop.call_soon_threadsafe(lambda: _reported(report, turn))
     )
-    broker = make_broker(config, store, gate)
+    broker = make_broker(config, store, gate, partial(_own_client_id, worker) if worker is not None else None)
     for make_observer in make_observers:
         broker.add_observer(make_observer())
     SystemTopics(broker, clock_s(), memory_use)
@@ -89,22 +102,28 @@ async def _serve(
     reload = partial(_reload, effective, read_again, turn)
     loop.add_signal_handler(signal.SIGHUP, _reload_or_tell, reload)
     servers: list[Listening] = []
-    addresses = []
+    addresses: list[str] = []
     admin: AdminServer | None = None
     clustering: Clustering | None = None
     try:
         if config.cluster.is_on:
-            clustering = await open_cluster(config, turn, poller, effective.link_contexts, stopping.set)
+            clustering = await open_cluster(
+                config, turn, poller, effective.link_contexts, stopping.set, worker
+            )
             effective.clustering = clustering
-        admin = start_admin(effective, broker, turn, reload, clustering)
+        # Workers come and go with their supervisor: there is nothing for an operator to forget or drain.
+        admin = start_admin(effective, broker, turn, reload, clustering if worker is None else None)
         if clustering is not None:
             await clustering.join()
-        for listener, context in zip(config.listeners, effective.contexts, strict=True):
-            server, found = await listen(turn, poller, listener, context)
-            servers.append(server)
-            addresses += found
+        if worker is not None:
+            servers, addresses = open_door(turn, poller, worker)
+        else:
+            for listener, context in zip(config.listeners, effective.contexts, strict=True):
+                server, found = await listen(turn, poller, listener, context)
+                servers.append(server)
+                addresses += found
         turn.finish()
-        if clustering is not None:
+        if clustering is not None and worker is None:
             addresses += [f"{address} (other nodes)" for address in clustering.addresses]
         if admin is not None:
             addresses.append(f"{admin.address} (admin API)")
@@ -117,6 +136,25 @@ async def _serve(
             await admin.stop()
         aside.stop()
         await _stop(broker, turn, servers, clustering)
+        if worker is not None:
+            worker.sweep()
+
+
+def _supervisor_gone(lifeline: int, stopping: asyncio.Event) -> None:
+    asyncio.get_running_loop().remove_reader(lifeline)
+    stopping.set()
+
+
+def open_door(turn: Turn, poller: Poller | None, worker: Worker) -> tuple[list[Listening], list[str]]:
+    """Accept clients for all workers, keep this one's, and take what the others have for it."""
+    if poller is None:
+        raise ConfigError("[workers] count: more than one needs Linux; leave out --workers")
+    door = Door(turn.broker, worker.index, worker.count, Path(worker.doors), partial(adopt, poller))
+    listening = [socket.socket(fileno=descriptor) for descriptor in worker.listeners]
+    for one in listening:
+        one.setblocking(False)
+    addresses = [address_text(one.getsockname()) for one in listening]
+    return [PlainServer(door.arrived, listening), door], addresses
 
 
 class Effective:
@@ -213,7 +251,9 @@ def open_store(config: StoreConfig, post: Callable[[Callable[[], None]], object]
     return store_maker(config.engine)(around)
 
 
-def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
+def make_broker(
+    config: Config, store: Store, gate: Gate, make_client_id: Callable[[], str] | None = None
+) -> Broker:
     """The broker core that a configuration asks for, with what the store has kept."""
     gc.disable()  # a million messages come to be, and none of them goes
     state = store.load()
@@ -221,7 +261,7 @@ def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
         config.limits,
         store,
         gate,
-        _client_id,
+        make_client_id or _client_id,
         _log_closed,
         _observer_failed,
         config.groups,
@@ -242,6 +282,13 @@ def make_broker(config: Config, store: Store, gate: Gate) -> Broker:
 
 def _client_id() -> str:
     return "braid-" + secrets.token_hex(8)
+
+
+def _own_client_id(worker: Worker) -> str:
+    """An id whose owner is this worker: under it the client finds its session again."""
+    while owner_of((client_id := _client_id()).encode(), worker.count) != worker.index:
+        pass
+    return client_id
 
 
 def _log_closed(connection: Connection, why: str) -> None:

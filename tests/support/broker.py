@@ -2,6 +2,7 @@
 
 `BRAIDMQ_TEST_BROKER=mosquitto` puts Mosquitto under the same tests. That is how the tests themselves are
 checked: what fails there is either a known deviation of Mosquitto or a mistake in the test.
+`BRAIDMQ_TEST_WORKERS=2` lets the broker under test be one of two processes.
 """
 
 from __future__ import annotations
@@ -166,4 +167,6 @@ def start_mosquitto(config: Mapping[str, Mapping[str, object]] | None = None, *s
 
 def serve(config: Mapping[str, Mapping[str, object]] | None = None) -> Broker:
     """Start the broker under test. `config` maps a TOML table (`limits`, `auth.scram`) to its entries."""
-    return start_mosquitto(config) if under_test() == "mosquitto" else start_braidmq(config)
+    if under_test() == "mosquitto":
+        return start_mosquitto(config)
+    return start_braidmq(config, "--workers", os.environ.get("BRAIDMQ_TEST_WORKERS", "1"))

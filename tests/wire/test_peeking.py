@@ -61,3 +61,9 @@ def test_a_damaged_connect_gets_an_answer(which, data):
     cut = bytes(encoded[: data.draw(st.integers(0, len(encoded)))])
     peeked = peek_client_id(cut)
     assert peeked.bytes_needed == 0 or peeked.bytes_needed > len(cut)
+
+
+def test_a_connect_that_ends_before_its_properties_is_not_waited_for():
+    encoded = bytearray(encode(Connect("somebody", version=V5), V5))
+    encoded[1] = 10  # the packet ends where they would begin
+    assert peek_client_id(bytes(encoded[:12])) == Peeked()

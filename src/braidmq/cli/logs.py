@@ -8,8 +8,8 @@ import structlog
 from braidmq.config import LogConfig
 
 
-def configure_logs(config: LogConfig) -> None:
-    """Set structlog up for this process."""
+def configure_logs(config: LogConfig, worker: str | None = None) -> None:
+    """Set structlog up for this process; a worker's lines name it."""
     for_people = config.format == "text" or (config.format == "auto" and sys.stderr.isatty())
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
@@ -19,6 +19,7 @@ def configure_logs(config: LogConfig) -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
+            *([_naming(worker)] if worker is not None else []),
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
             renderer,
@@ -28,3 +29,7 @@ def configure_logs(config: LogConfig) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def _naming(worker: str) -> structlog.typing.Processor:
+    return lambda logger, method, event: {**event, "process": worker}

@@ -1,6 +1,7 @@
 """`braidmq serve`: a broker, from flags, environment and file."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from cyclopts import Parameter
 from braidmq.cli.logs import configure_logs
 from braidmq.config import SETTINGS, Config, flag_of, load_config, located, overlooked_variables
 from braidmq.errors import BraidError, ConfigError
+from braidmq.worker import Worker, worker_of
 
 
 def _setting(name: str) -> Parameter:
@@ -37,6 +39,7 @@ def serve(
     cluster_listen: Annotated[str | None, _setting("cluster.listen")] = None,
     node_name: Annotated[str | None, _setting("cluster.node_name")] = None,
     cluster_secret_file: Annotated[str | None, _setting("cluster.secret_file")] = None,
+    workers: Annotated[str | None, _setting("workers.count")] = None,
     admin_port: Annotated[str | None, _setting("admin.port")] = None,
     admin_host: Annotated[str | None, _setting("admin.host")] = None,
     admin_token: Annotated[str | None, _setting("admin.token")] = None,
@@ -71,6 +74,7 @@ def serve(
         "cluster.listen": cluster_listen,
         "cluster.node_name": node_name,
         "cluster.secret_file": cluster_secret_file,
+        "workers.count": workers,
         "admin.port": admin_port,
         "admin.host": admin_host,
         "admin.token": admin_token,
@@ -80,10 +84,24 @@ def serve(
     overrides: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     overrides |= _pairs(set_, "") | _pairs(limit, "limits.")
 
-    def read() -> Config:
-        return load_config(config, os.environ, overrides)
+    worker = worker_of(os.environ)
 
-    run_broker(read(), read, config)
+    def read() -> Config:
+        whole = load_config(config, os.environ, overrides)
+        return whole if worker is None else worker.config_of(whole)
+
+    found = read()
+    configure_logs(found.log, worker.name if worker is not None else None)
+    try:
+        if worker is not None:
+            run_worker(found, read, worker)
+        elif found.workers.count > 1:
+            run_workers(found)
+        else:
+            run_broker(found, read)
+    except ConfigError as error:
+        # The flags were well-formed; the machine says no, as for a port that is taken. It isn't wrong usage.
+        raise BraidError(str(located(error, config))) from error
 
 
 def _pairs(pairs: list[str] | None, table: str) -> dict[str, object]:
@@ -96,18 +114,29 @@ def _pairs(pairs: list[str] | None, table: str) -> dict[str, object]:
     return found
 
 
-def run_broker(
-    config: Config, read_again: Callable[[], Config] | None = None, path: Path | None = None
-) -> None:
-    """Run a node, saying where it listens; `path` is the file that the configuration comes from."""
+def run_broker(config: Config, read_again: Callable[[], Config]) -> None:
+    """Run a node, saying where it listens."""
     from braidmq import node  # here, so that --help and a wrong flag don't wait for the whole broker to load
+    from braidmq.workers import claim_directory
 
-    configure_logs(config.log)
-    try:
-        node.run(config, lambda addresses: _announce(addresses, config), read_again)
-    except ConfigError as error:
-        # The flags were well-formed; the machine says no, as for a port that is taken. It isn't wrong usage.
-        raise BraidError(str(located(error, path))) from error
+    claim_directory(config.store.directory, 1)
+    node.run(config, lambda addresses: _announce(addresses, config), read_again)
+
+
+def run_worker(config: Config, read_again: Callable[[], Config], worker: Worker) -> None:
+    """Run one of several nodes; their supervisor says where they listen."""
+    from braidmq import node
+
+    node.run(config, worker.tell_ready, read_again, worker)
+
+
+def run_workers(config: Config) -> None:
+    """Run several nodes that look like one, as processes of the same command."""
+    from braidmq import workers
+
+    command = [sys.executable, *sys.orig_argv[1:]]
+    if not workers.run(config, command, lambda addresses: _announce(addresses, config)):
+        raise SystemExit(1)  # the worker that could not start has said why
 
 
 def _announce(addresses: list[str], config: Config) -> None:
@@ -115,7 +144,7 @@ def _announce(addresses: list[str], config: Config) -> None:
 
     for address in addresses:
         print(f"listening on {address}", flush=True)
-    files = shortage(files_granted(), config.limits.connections_max)
+    files = shortage(files_granted(), -(-config.limits.connections_max // config.workers.count))
     for warning in (files, overlooked_variables(os.environ)):
         if warning:
             print(f"warning: {warning}", flush=True)

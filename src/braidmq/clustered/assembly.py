@@ -101,9 +101,10 @@ def make_node(
         "announcement_bytes": lambda: announcing.counts.announced_bytes,
         "retained_repaired": lambda: healing.counts.repaired,
     }
+    _, workers = identity.worker
     if routing.relays:
         Relaying(node, routing)
-    else:
+    elif workers == 1:  # a worker's clients are always its own: nobody else has to be asked for a session
         _add_sessions(node, clock, announcing if waits_for_dead else None)
     return node
 

@@ -15,6 +15,7 @@ from braidmq.config.definition import (
     Listener,
     LogConfig,
     StoreConfig,
+    WorkersConfig,
     format_verifier,
     is_loopback,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "PolicyName",
     "Setting",
     "StoreConfig",
+    "WorkersConfig",
     "flag_of",
     "format_verifier",
     "is_loopback",

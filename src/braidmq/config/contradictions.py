@@ -34,6 +34,8 @@ def refuse_contradictions(config: Config) -> None:
         _refuse_doubtful_listener(listener, auth)
     _refuse_same_place(config)
     _refuse_doubtful_cluster(config.cluster)
+    if config.workers.count > 1:
+        _refuse_what_workers_cant(config)
     auth.credentials()
     if auth.http_url is not None:
         _refuse_doubtful_url(auth.http_url)
@@ -51,6 +53,22 @@ def _refuse_same_place(config: Config) -> None:
     taken.add((config.admin.host, config.admin.port or 0))
     if config.cluster.is_on and config.cluster.place.port and config.cluster.place in taken:
         raise ConfigError(f"[cluster] listen ({config.cluster.listen}) is taken by others; choose another")
+
+
+def _refuse_what_workers_cant(config: Config) -> None:
+    """Workers are a cluster by themselves, and pass on sockets, not what is decoded from them."""
+    if config.cluster.is_on:
+        raise ConfigError(
+            f"[workers] count ({config.workers.count}) and [cluster] can't be had together yet: leave out "
+            "--workers, and start more nodes with --join; or leave out [cluster]"
+        )
+    for listener in config.listeners:
+        if listener.certificate or listener.protocol != "mqtt" or listener.proxy_protocol:
+            raise ConfigError(
+                f"[workers] count ({config.workers.count}) needs plain listeners, and {listener.host}:"
+                f"{listener.port} has TLS, WebSocket or the PROXY protocol: leave out --workers, or let a "
+                "proxy before the broker do that"
+            )
 
 
 def _refuse_doubtful_url(url: str) -> None:

@@ -264,6 +264,18 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     )] = "auto"
 
 
+class WorkersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One broker of several processes (docs/operating.md)."""
+
+    count: Annotated[int, msgspec.Meta(
+        ge=1, le=64,
+        description="How many processes share the work, each with a core of its own and its part of the "
+        "clients. The limits of connections and sessions, and the memory for messages that wait, are divided "
+        "among them. A data directory is made for one count. Not with [cluster] yet, and only with plain "
+        "listeners: no TLS, WebSocket or PROXY protocol.",
+    )] = 1
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything one node is told."""
 
@@ -274,6 +286,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     acl: AclConfig = AclConfig()
     groups: GroupsConfig = GroupsConfig()
     cluster: ClusterConfig = ClusterConfig()
+    workers: WorkersConfig = WorkersConfig()
     admin: AdminConfig = AdminConfig()
     log: LogConfig = LogConfig()
     observers: dict[str, dict[str, Any]] = {}  # [observers.NAME]: a plug-in, and what it is told

@@ -27,12 +27,14 @@ from braidmq.config.settings import (
 from braidmq.config.toml import Keys, line_of, nearest, parse_toml, read_text
 from braidmq.errors import ConfigError
 
-# What Kubernetes tells of a service called braidmq, or braidmq-cluster; we have no settings that end so.
+# What Kubernetes tells of a service called braidmq, braidmq-cluster or braidmq-workers; we have no settings
+# that end so.
 OF_A_SERVICE: Final = re.compile(
-    ENVIRONMENT_PREFIX + r"(CLUSTER_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_\w+)?)"
+    ENVIRONMENT_PREFIX + r"((CLUSTER|WORKERS)_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_\w+)?)"
 )
-# Of our program, and no settings: the file itself, and what clients need. The last are for our own tests.
-NO_SETTINGS: Final = re.compile(ENVIRONMENT_PREFIX + r"(CONFIG|PASSWORD|(TEST|KILL|QUEUED)_\w+|ONLY)")
+# Of our program, and no settings: the file itself, what clients need, and what a worker is told. The last are
+# for our own tests.
+NO_SETTINGS: Final = re.compile(ENVIRONMENT_PREFIX + r"(CONFIG|PASSWORD|WORKER|(TEST|KILL|QUEUED)_\w+|ONLY)")
 
 
 def load_config(

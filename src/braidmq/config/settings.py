@@ -137,6 +137,7 @@ OWN_FLAGS: Final = {
     "cluster.listen": "--cluster-listen",
     "cluster.node_name": "--node-name",
     "cluster.secret_file": "--cluster-secret-file",
+    "workers.count": "--workers",
     "admin.port": "--admin-port",
     "admin.host": "--admin-host",
     "admin.token": "--admin-token",

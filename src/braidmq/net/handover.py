@@ -109,6 +109,9 @@ class Door:
         self._outbox.close()
         Path(door_path(self._directory, self._worker)).unlink(missing_ok=True)
 
+    async def wait_closed(self) -> None:
+        """Nothing is left to wait for; so that it can be stopped like a listener."""
+
     # ---- from clients --------------------------------------------------------------------------------
 
     def arrived(self, accepted: socket.socket, peer: str) -> None:

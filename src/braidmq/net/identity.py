@@ -110,11 +110,11 @@ class Memory(Generic[T]):
                 replace_file(self._path, latest)
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Put a file in the place of another: after a crash there is the one or the other, whole."""
     beside = path.with_suffix(".new")
     try:
-        with beside.open("wb") as file:
+        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

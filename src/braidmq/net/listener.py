@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -14,7 +15,7 @@ from braidmq.net.accepted import CertifiedLink, address_text, introduce
 from braidmq.net.accepting import AcceptingServer, Address
 from braidmq.net.binding import BACKLOG, bound_sockets, cant_listen
 from braidmq.net.keepalive import keep_alive
-from braidmq.net.plain import PlainServer
+from braidmq.net.plain import PlainServer, adopt
 from braidmq.net.proxy import HeaderError, read_client
 from braidmq.net.sockets import Poller
 from braidmq.net.stream import LINGER_S, TransportLink, Turn
@@ -95,7 +96,7 @@ async def _open(
     make = _protocol_maker(turn, listener)
     is_bare = context is None and listener.protocol == "mqtt"
     if poller is not None and is_bare and not listener.proxy_protocol:
-        return PlainServer(poller, await bound_sockets(listener.host, listener.port))
+        return PlainServer(partial(adopt, poller), await bound_sockets(listener.host, listener.port))
     if context is None and not listener.proxy_protocol:
         return await loop.create_server(lambda: make(None), listener.host, listener.port, backlog=BACKLOG)
     porch = Porch(turn.broker, make, context, reads_header=listener.proxy_protocol)

@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import structlog
 
@@ -24,11 +25,11 @@ def adopt(poller: Poller, accepted: socket.socket, peer: str) -> None:
 
 
 class PlainServer:
-    """Looks like asyncio's server to those who stop it."""
+    """Looks like asyncio's server to those who stop it; `arrived` takes each socket and its address."""
 
-    def __init__(self, poller: Poller, listening: list[socket.socket]) -> None:
+    def __init__(self, arrived: Callable[[socket.socket, str], None], listening: list[socket.socket]) -> None:
         self.sockets = listening
-        self._poller = poller
+        self._arrived = arrived
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         self._listen()
@@ -56,14 +57,14 @@ class PlainServer:
                 self._rest()
                 self._loop.call_later(ACCEPT_PAUSE_S, self._listen)
                 return
-            self._adopt(accepted, address)
+            self._introduce(accepted, address_text(address))
 
-    def _adopt(self, accepted: socket.socket, address: Any) -> None:
+    def _introduce(self, accepted: socket.socket, peer: str) -> None:
         try:
-            adopt(self._poller, accepted, address_text(address))
+            self._arrived(accepted, peer)
         except OSError as error:
             accepted.close()
-            log.debug("refused before CONNECT", peer=address_text(address), why=str(error))
+            log.debug("refused before CONNECT", peer=peer, why=str(error))
 
     def close(self) -> None:
         self._is_closed = True

@@ -35,7 +35,7 @@ def peek_client_id(data: bytes) -> Peeked:
 def _client_id(data: bytes) -> bytes:
     if data and data[0] != PacketType.CONNECT << 4:
         return b""
-    body_bytes, offset = _varint(data, 1)
+    body_bytes, offset = _varint(data, 1, FIXED_HEADER_BYTES_MAX)
     end = offset + body_bytes
     name_bytes = _u16(data, offset, end)
     offset += 2 + name_bytes
@@ -43,7 +43,7 @@ def _client_id(data: bytes) -> bytes:
     version = data[offset]
     offset += 1 + _FLAGS_AND_KEEP_ALIVE_BYTES
     if version == V5:
-        properties_bytes, offset = _varint(data, offset)
+        properties_bytes, offset = _varint(data, offset, end)
         offset += properties_bytes
     id_bytes = _u16(data, offset, end)
     _reach(data, offset + 2 + id_bytes, end)
@@ -63,10 +63,10 @@ def _u16(data: bytes, offset: int, end: int) -> int:
     return data[offset] << 8 | data[offset + 1]
 
 
-def _varint(data: bytes, offset: int) -> tuple[int, int]:
+def _varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
     try:
-        return read_varint(data, offset)
+        return read_varint(data[:end], offset)
     except ProtocolError:
-        if len(data) - offset >= FIXED_HEADER_BYTES_MAX - 1:
+        if len(data) >= min(end, offset + FIXED_HEADER_BYTES_MAX - 1):
             raise
         raise _TooShortError(len(data) + 1) from None
