@@ -679,6 +679,16 @@ def test_a_queue_goes_to_disk_and_comes_back_in_order(tmp_path: Path) -> None:
     assert got == [b"%d" % number for number in range(2_500)]
 
 
+def test_a_large_queue_goes_to_disk_in_small_parts(tmp_path: Path) -> None:
+    """All at once would stop everybody for as long as that takes."""
+    one = Side(1, 2, PagingStore(tmp_path, memory_bytes_max=1 << 30))
+    for number in range(40):
+        one.broker.publishing.publish(Message(b"t", bytes(1 << 20), qos=1))
+        assert one.peer.queue is not None
+        assert one.peer.queue.memory_bytes <= 17 << 20
+        assert one.peer.queued_count == number + 1
+
+
 def publish_many(side: Side, numbers: range) -> None:
     for number in numbers:
         side.broker.publishing.publish(Message(b"t", b"%d" % number, qos=1))

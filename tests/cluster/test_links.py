@@ -7,7 +7,7 @@ from braidmq.cluster import events as ev
 from braidmq.cluster import frames
 from braidmq.cluster.controls import Rules
 from braidmq.cluster.settings import Settings
-from tests.cluster.pair import Core, Peer
+from tests.cluster.pair import SETTINGS, Core, Peer
 from tests.cluster.world import KEY, World
 
 
@@ -45,12 +45,23 @@ def test_who_has_lost_its_link_and_dials_again_is_let_in() -> None:
 def test_a_newer_boot_ends_the_old_link_and_an_older_one_is_refused() -> None:
     core = Core()
     Peer(core, 1, boot=4, life=1).join()
+    core.now += SETTINGS.failure_s / 6  # the old one is silent
     newer = Peer(core, 2, boot=5, life=2).join()
     assert newer.is_linked
     assert core.goodbye(1) == "newer"
     Peer(core, 3, boot=4, life=1).prove()
     assert core.goodbye(3) == "duplicate"
     assert newer.is_linked
+
+
+def test_a_newer_start_is_refused_while_the_older_one_is_heard() -> None:
+    """The start of a copied data directory has the higher number, and must not push out the real node."""
+    core = Core()
+    real = Peer(core, 1, boot=4, life=1).join()
+    Peer(core, 2, boot=5, life=2).prove()
+    assert core.goodbye(2) == "alive"
+    assert real.is_linked
+    assert "node.json" in core.told()[-1]
 
 
 def test_an_older_boot_is_refused_also_when_the_newer_one_is_away() -> None:

@@ -45,6 +45,7 @@ cdef class Backlog:
     cdef Py_ssize_t page_begin     # those before it are gone
     cdef Py_ssize_t page_end
     cdef readonly Py_ssize_t count    # of all deliveries, wherever they wait
+    cdef readonly Py_ssize_t memory_bytes    # what the messages of those in memory cost
     cdef readonly bint is_fetching    # the first page is being read
 
     cdef int add(self, Message message, object target, int qos, bint retain, unsigned long long sequence) except -1

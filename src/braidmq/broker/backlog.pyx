@@ -87,6 +87,7 @@ cdef class Backlog:
                     unsigned long long sequence) except -1:
         ring.add(message, target, qos, retain, sequence)
         self.count += 1
+        self.memory_bytes += message.cost()
         self.hub.queue_memory_bytes += DELIVERY_BYTES
         if message.holders == 0:
             self.hub.queue_memory_bytes += message.cost()
@@ -98,6 +99,7 @@ cdef class Backlog:
         cdef Message message = <Message>ring.at(0).message
         ring.remove_first()
         self.count -= 1
+        self.memory_bytes -= message.cost()
         self.hub.queue_memory_bytes -= DELIVERY_BYTES
         message.holders -= 1
         if message.holders == 0:
@@ -181,6 +183,7 @@ cdef class Backlog:
         """Assert the invariants (for tests)."""
         sequences = [delivery.sequence for delivery in self]
         pages = self.paged()
+        assert self.memory_bytes == sum([(<Message>delivery.message).cost() for delivery in self])
         assert self.count == len(sequences) + sum(page[6] for page in pages) > 0
         assert sequences == sorted(set(sequences))
         assert (self.tail is None) == (not pages and not self.tail)

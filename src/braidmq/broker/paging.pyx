@@ -53,6 +53,10 @@ cdef class Pager:
             else:
                 owner.page_out()    # a shared group
 
+    def page_out_now(self, QueuedReceiver owner not None):
+        """Put what waits for one owner on disk, whether memory is short or not."""
+        self.page_out(owner)
+
     cdef int page_out(self, QueuedReceiver owner) except -1:
         cdef Backlog backlog = owner.queue
         cdef Ring tail

@@ -34,6 +34,7 @@ from braidmq.store.records import PEER_POSITION, SESSION, SESSION_ENDED
 cdef enum:
     SENT_BYTES_MAX = 8 * 1024 * 1024      # of entries that aren't acknowledged, as they are counted; the rest waits
     BODY_BYTES_MAX = 268_000_000          # about what a remaining length can say
+    UNPAGED_BYTES_MAX = 16 * 1024 * 1024  # of what waits in memory, where there is a disk
     FETCHED_BELOW = 64                    # entries that are left in memory when the next page is read
     PROTOCOL_ERROR = 0x82
 
@@ -220,6 +221,9 @@ cdef class Peer(QueuedReceiver):
         if self.queue is None and self.may_send():
             return self.send(message, target, self.last_sequence)
         self.wait(message, target, 1, False, self.last_sequence)
+        if self.queue.memory_bytes > UNPAGED_BYTES_MAX and self.hub.pager is not None:
+            # A peer's queue may be large: it goes to disk in small parts, or it would stop everybody for seconds.
+            self.hub.pager.page_out_now(self)
         if self.hub.watching.message_audience is not None:
             why = "there is no link" if self.lane is None else "the node is behind"
             self.hub.watching.message_audience.queued(message, self.client_id, None, why)

@@ -47,6 +47,11 @@ GOODBYES: Final[dict[str, Why]] = {
         "{peer} uses the id of a node that has started since, or runs elsewhere: " + _COPY,
         "{peer} knows another process with this node's id: " + _COPY,
     ),
+    "alive": Why(
+        "warning",
+        "{peer} uses the id of a node that is linked, and is refused while that one is heard: " + _COPY,
+        "{peer} hears another process with this node's id; unless that has just ended: " + _COPY,
+    ),
     "myself": Why(
         "info",
         "{peer} is this node itself; it isn't dialled again",

@@ -30,6 +30,7 @@ class Greeting:
         self._members = members
         self._faults = faults
         self._life = rng.getrandbits(64)
+        self._alive_s = settings.failure_s / 6  # two beats: who was heard since is there
         self.digest = settings.digest  # of the rules as they are now
         self.is_draining = False
         self.has_left = False
@@ -56,6 +57,9 @@ class Greeting:
                 raise RefusalError("full")
         elif hello.boot < member.boot or (hello.boot == member.boot and member.life not in (0, hello.life)):
             raise RefusalError("duplicate")
+        elif member.is_linked and hello.boot > member.boot and now - member.heard_at_s < self._alive_s:
+            # A copy of its data directory would be the later start. A node that has ended is silent soon.
+            raise RefusalError("alive")
 
     def welcome(self, peer: int, said: dict[str, Any], now: float) -> Welcome:
         """`said` is what the parts have to say."""
