@@ -4,11 +4,12 @@ from random import Random
 
 import pytest
 
+from braidmq.overlay import rendezvous
 from braidmq.overlay.keys import Kind
 from braidmq.overlay.messages import Status, Unsub
 from braidmq.overlay.settings import OverlaySettings, Reading
 from braidmq.overlay.table import Side
-from braidmq.overlay.turn import VirtualNode
+from braidmq.overlay.turn import Send, Turn, VirtualNode
 from braidmq.sim.overlay import checkers
 from braidmq.sim.overlay.world import OverlayWorld
 from braidmq.sim.world.network import Conditions
@@ -181,6 +182,24 @@ def test_publishers_learn_when_subscribers_come_and_go() -> None:
     publications = [world.publish(name, TOPIC) for name in "pqr"]
     world.run_for(3.0)
     assert [list(publication.hops) for publication in publications] == [[("b1", 1)]] * 3
+
+
+def test_presence_is_told_to_the_left_alone_since_who_joins_on_the_right_waits_for_it() -> None:
+    world = grown(["p", "b0", "b1"])
+    for name in ("q", "r"):
+        world.start(name, ["seed"])
+        world.advertise(name, TOPIC)
+    world.run_for(5.0)
+    nodes = [(node, name) for name, overlay in world.overlays.items() for node in overlay.virtual_nodes]
+    last, name = max(
+        ((node, name) for node, name in nodes if node.kind is Kind.PUBLISHER), key=lambda one: one[0].peer.key
+    )
+    last.holes.add(Side.RIGHT)
+    turn = Turn(world.overlays[name]._shared, world.clock.now)
+    rendezvous.announce(turn, last)
+    asked = [effect.to.key for effect in turn.effects if isinstance(effect, Send)]
+    assert len(asked) == 2
+    assert max(asked) < last.peer.key
 
 
 def test_publications_wait_for_the_publisher_to_join_but_not_without_end() -> None:

@@ -6,7 +6,7 @@ forgotten, so that a lost message costs traffic and never a publication.
 """
 
 from braidmq.overlay import delegating
-from braidmq.overlay.keys import Kind, range_of
+from braidmq.overlay.keys import KeyRange, Kind, range_of
 from braidmq.overlay.messages import Pres
 from braidmq.overlay.table import Side
 from braidmq.overlay.turn import SetPresence, Turn, VirtualNode
@@ -25,9 +25,12 @@ def look(turn: Turn, node: VirtualNode) -> None:
 
 
 def announce(turn: Turn, node: VirtualNode) -> None:
-    """Tell the topic's other publishers, if there are any."""
+    """Tell the topic's other publishers, if there are any: all are on the left of the last one.
+
+    Nobody on the right may be asked, not even about a hole there: who joins there waits for this to end.
+    """
     left = node.table.neighbour(Side.LEFT)
-    keys = range_of(node.topic, Kind.PUBLISHER)
+    keys = KeyRange(range_of(node.topic, Kind.PUBLISHER).low, node.peer.key)
     if left is not None and left.key in keys and node.present is not None:
         template = Pres(node.peer, node.peer, keys, 0, 0, False, node.present, node.presence_seq)
         delegating.spread(turn, node, template)
