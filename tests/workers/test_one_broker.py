@@ -1,5 +1,7 @@
 """Two workers look like one broker to clients that connect to one port."""
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -104,6 +106,16 @@ def test_a_session_is_found_again_whoever_accepts_the_connection(broker: Broker,
         second = connect(client_id, clean_start=False, expiry_s=60)  # which takes it over
         assert second.connack.session_present
         first.expect_disconnect(0x8E)
+
+
+def test_a_reload_is_passed_on_to_all(broker: Broker) -> None:
+    os.kill(broker.pid, signal.SIGHUP)
+    until(lambda: reloaded(broker))
+
+
+def reloaded(broker: Broker) -> bool:
+    lines = [line for line in broker.log().splitlines() if '"reloaded"' in line]
+    return all(any(f'"worker-{number}"' in line for line in lines) for number in range(WORKERS))
 
 
 def test_a_client_that_is_given_its_id_finds_its_session_under_it(connect: Connect) -> None:

@@ -51,6 +51,31 @@ def test_a_killed_worker_comes_back_with_its_sessions_and_the_other_does_not_not
         broker.stop()
 
 
+def test_all_start_again_with_what_they_had_for_each_other(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    ids = [client_id_of(owner, "lasting") for owner in (0, 1)]
+    first = start(tmp_path / "first", "--data-dir", data)
+    try:
+        publisher, absent = (connected(first.port, client_id, expiry_s=300) for client_id in ids)
+        absent.subscribe("t/#", "$share/group/s/#", qos=2)
+        absent.disconnect()
+        for topic, qos in (("t/1", 2), ("s/1", 1)):
+            publisher.publish(topic, b"kept", qos=qos)
+        publisher.publish("r/1", b"kept", qos=1, retain=True)
+        publisher.disconnect()
+    finally:
+        assert first.stop() == 0
+    second = start(tmp_path / "second", "--data-dir", data)
+    try:
+        back = comes_back(second.port, ids[1])
+        assert sorted((back.take().topic, back.take().topic)) == ["s/1", "t/1"]
+        back.subscribe("r/#")
+        back.take(topic="r/1", retain=True)
+        back.close()
+    finally:
+        assert second.stop() == 0
+
+
 def _is_only_for_two(directory: Path) -> None:
     """A data directory belongs to its number of workers."""
     for count in ("1", "3"):

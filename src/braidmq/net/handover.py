@@ -216,7 +216,7 @@ class Door:
         except BlockingIOError:
             return False
         except OSError as error:
-            log.warning("a worker does not take its client", worker=passed.owner, why=str(error))
+            log.debug("a worker does not take its client", worker=passed.owner, why=str(error))
             self._refuse(passed)
         else:
             passed.accepted.close()  # our copy only
