@@ -270,6 +270,7 @@ def make_broker(
     )
     if config.cluster.is_on:
         broker.groups.orphans = {}
+        broker.wills_from_s = clock_s() + config.cluster.failure_s
     restore(broker, state, clock_s())
     gc.enable()
     store.checkpoint_from(partial(living, broker))

@@ -53,12 +53,15 @@ class NoStore(KeepingStore):
         kept()
 
 
-def restored(turns: list[bytes], now: float, wall_offset_s: float, **limits: int) -> Broker:
+def restored(
+    turns: list[bytes], now: float, wall_offset_s: float, *, wills_from_s: float = 0.0, **limits: int
+) -> Broker:
     decoder = Decoder(wall_offset_s)
     state = State()
     for turn in turns:
         state.apply(decoder.decode(turn))
     broker = Broker(Limits(**limits), NoStore(), BuiltInGate(), lambda: "made")
+    broker.wills_from_s = wills_from_s
     restore(broker, state, now)
     broker.advance(now)
     return broker
@@ -141,6 +144,19 @@ def test_a_released_packet_id_is_free_after_a_restart() -> None:
     publisher.send(Publish("t", b"1", 2, packet_id=1), Publish("t", b"2", 2, packet_id=2))
     publisher.send(Pubrel(1))
     assert restored(store.turns, world.now, WALL_OFFSET_S).sessions["p"].inbound == {2}
+
+
+@pytest.mark.parametrize("expiry_s", [0, 100])
+def test_a_node_of_a_cluster_sends_no_will_before_it_has_found_the_others(expiry_s: int) -> None:
+    """Those who want it are elsewhere, and nothing would be forwarded to them yet."""
+    store = KeepingStore()
+    world = World(store)
+    properties = Properties(session_expiry_s=expiry_s)
+    world.open().send(Connect("mortal", will=Will("w", b"gone", 1, retain=True), properties=properties))
+    broker = restored(store.turns, world.now, WALL_OFFSET_S, wills_from_s=world.now + 3)
+    assert broker.retained.get(b"w") is None
+    broker.advance(world.now + 3)
+    assert broker.retained.get(b"w") is not None
 
 
 @pytest.mark.parametrize("is_member_here", [False, True])

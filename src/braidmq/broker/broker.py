@@ -120,6 +120,7 @@ class Broker:
         # Who else must know of a subscription before it is confirmed; None: nobody.
         self.announcements: Announcements | None = None
         self.wills = Wills(limits.wills_bytes_max)
+        self.wills_from_s = 0.0  # none is sent before: a node of a cluster has to find the others first
         self.noted_wills: set[str] = set()  # client ids whose will the store has
         self._make_client_id = make_client_id
         self._on_closed = on_closed
@@ -415,13 +416,18 @@ class Broker:
         """Send the will of a client that is away, and end its session, when it is time."""
         session.away_since_s = away_since_s
         if session.will is not None:
-            if will_due_s <= self.hub.now:
-                self.send_will(session)
-            else:  # [MQTT-3.1.3-9]
-                session.will_timer = self.timers.set(will_due_s, lambda: self.send_will(session))
+            self.await_will(session, will_due_s)
         if session.expiry_s != inf:
             due_s = away_since_s + session.expiry_s
             session.expiry_timer = self.timers.set(due_s, lambda: self.end_session(session, "expired"))
+
+    def await_will(self, session: Session, due_s: float) -> None:
+        """Send the will of a client that is away when it is time [MQTT-3.1.3-9]."""
+        due_s = max(due_s, self.wills_from_s)
+        if due_s <= self.hub.now:
+            self.send_will(session)
+        else:
+            session.will_timer = self.timers.set(due_s, lambda: self.send_will(session))
 
     def send_will(self, session: Session) -> None:
         will, session.will_timer = session.will, None

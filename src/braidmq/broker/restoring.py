@@ -232,7 +232,7 @@ def _restore_absences(
     for client_id, saved_will in wills.items():  # their sessions ended with the connection
         session = Session(broker.hub, client_id, saved_will.owner)
         broker.wills.put(session, saved_will.will)
-        broker.send_will(session)
+        broker.await_will(session, 0.0)
 
 
 # ---- to the store ------------------------------------------------------------------------------------

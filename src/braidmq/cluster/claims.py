@@ -112,7 +112,9 @@ class Claims(Part):
         self._missed: dict[int, dict[str, None]] = {}  # what was claimed while a peer wasn't linked
         self._rolls: dict[int, Iterator[Claim]] = {}  # what a peer is being told, bit by bit
         self._rolls_at_s = inf
-        self._looks_at_s = inf  # through all open claims
+        # What peers hold of sessions that were on their way here: judged when that is over.
+        self._postponed: dict[tuple[int, str], Claim] = {}
+        self._looks_at_s = inf  # through all that is open
         moves.when_over(self._moved)
 
     @property
@@ -286,6 +288,7 @@ class Claims(Part):
             why = "the client has connected at another node at the same time"
             effects += self._deny(own, ReasonCode.SERVER_BUSY, why)
         if self._moves.is_busy(claim.client):
+            self._postpone(peer, claim, now)
             return effects + self._answer(peer, claim, Answer.BUSY)
         home = self._homes.find(claim.client)
         if home is None:
@@ -299,6 +302,12 @@ class Claims(Part):
             return [*effects, EndSession(claim.client, newer_at), *self._answer(peer, claim, Answer.NONE)]
         effects += self._answer(peer, claim, Answer.HAVE, home.stamp)
         return effects + list(self._moves.leave(claim.client, stamp, peer, now))
+
+    def _postpone(self, peer: int, claim: Claim, now: float) -> None:
+        """Nobody repeats a held claim: it is kept until the session is where it is going."""
+        if claim.is_held and len(self._postponed) < CLAIMS_MAX:
+            self._postponed[peer, claim.client] = claim
+            self._looks_at_s = min(self._looks_at_s, now + ASK_AGAIN_S)
 
     def _answer(self, peer: int, claim: Claim, answer: Answer, stamp: Stamp = NO_STAMP) -> list[Effect]:
         if claim.is_held and answer is not Answer.YIELD:
@@ -374,6 +383,7 @@ class Claims(Part):
         self._questions.pop(peer, None)
         self._answers.pop(peer, None)
         self._rolls.pop(peer, None)
+        self._postponed = {key: held for key, held in self._postponed.items() if key[0] != peer}
         return self._without(peer, now)
 
     def died(self, peer: int, now: float) -> list[Effect]:
@@ -429,7 +439,11 @@ class Claims(Part):
                 effects += self._begin(claim, now)
             else:
                 effects += self._go_on(claim, now)
-        self._looks_at_s = now + ASK_AGAIN_S if self._open else inf
+        for (peer, client), held in list(self._postponed.items()):
+            if not self._moves.is_busy(client):
+                del self._postponed[peer, client]
+                effects += self._judge(peer, held, now)
+        self._looks_at_s = now + ASK_AGAIN_S if self._open or self._postponed else inf
         return effects
 
     def _go_on(self, claim: _Open, now: float) -> list[Effect]:
