@@ -126,6 +126,12 @@ class TestOrder:
     def test_what_may_overtake_is_let_pass(self, events: list[Event]) -> None:
         assert not self.check(story(*events))
 
+    def test_what_an_earlier_session_had_kept_may_come_late(self) -> None:
+        again = Connected(3.5, "sub", "n2", 2, lasts=True)
+        late = [published(2, 4.0), got(2, 4.1, life=2), got(1, 4.2, life=2)]
+        assert not self.check(story(published(1, 3.0), again, *late))
+        assert self.check(story(published(1, 3.6), again, *late))
+
 
 class TestSuback:
     check = staticmethod(checkers.suback_is_a_promise)

@@ -87,18 +87,20 @@ def nothing_comes_twice(story: Story) -> list[str]:
 def order_is_kept(story: Story) -> list[str]:
     """(5) Of one publisher, topic, origin and class (QoS 0; 1 and 2), messages come in their order.
 
-    But for shared groups, in which others finish what a member has left.
+    But for shared groups, in which others finish what a member has left, and for what an earlier session of
+    the client had kept at a node that was away: when that is back, it comes behind what the newer one has.
     """
     wrong = []
     members = {wish.client for wish in story.wishes if wish.group is not None}
-    for (client, _), events in story.got.items():
+    for (client, life), events in story.got.items():
         if client in members:
             continue
+        began_s = story.began_s.get((client, life), 0.0) if life > 1 else 0.0
         last: dict[object, int] = {}
         known: set[int] = set()
         for event in events:
             letter = story.letters[event.number]
-            if event.retain or event.number in known or len(letter.origins) > 1:
+            if event.retain or event.number in known or len(letter.origins) > 1 or letter.first_s < began_s:
                 continue
             known.add(event.number)
             # To other nodes what is to be retained goes with QoS 1 and 2, however it is published.

@@ -90,6 +90,14 @@ class Story:
         return found
 
     @cached_property
+    def began_s(self) -> dict[tuple[str, int], float]:
+        """When each session of each client was first there."""
+        found: dict[tuple[str, int], float] = {}
+        for event in self.trace.all(seen.Connected):
+            found.setdefault((event.client, event.life), event.at_s)
+        return found
+
+    @cached_property
     def last_lives(self) -> dict[str, int]:
         """The session that each client has at the end, if it is connected then."""
         lives: dict[str, int] = {}
