@@ -280,8 +280,9 @@ def test_a_second_connection_here_takes_the_place_of_the_first() -> None:
 
 def test_a_session_is_claimed_by_invitation_though_nobody_waits_for_it() -> None:
     part = Part(2)
-    part.claims.received(2, Invite("c", None), NOW)
+    part.claims.received(2, Invite("c", None, 4), NOW)
     sent = asked(part.claims.turn_ended(NOW))
+    assert sent[2] == 5  # so it loses to whoever has connected since
     assert part.answer(2, sent[2], Answer.HAVE, (4, 2)) == [SendControl(2, Fetch("c", sent[2]))]
 
 

@@ -99,7 +99,7 @@ def test_they_are_spread_over_the_nodes_with_the_fewest() -> None:
 def test_sessions_of_absent_clients_are_offered_until_they_are_gone() -> None:
     part = Part([Peer(2, 0)])
     part.have(connected=0, absent=1)
-    invited = [SendControl(2, Invite("away 0", "user"))]
+    invited = [SendControl(2, Invite("away 0", "user", part.homes["away 0"].stamp[0]))]
     assert part.draining.handle(SendClientsAway(10), NOW) == invited
     assert part.go_on(LOOK_AGAIN_S + STEP_S) == invited
     part.homes.clear()

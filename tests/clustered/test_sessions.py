@@ -95,7 +95,9 @@ def test_a_will_that_waits_moves_with_its_session() -> None:
     ensemble.run(0.5)
     first.vanish()
     ensemble.run(1)
-    invite = Invite("c", None)  # as a node that is drained does
+    standing = ensemble.nodes[0].broker.sessions["c"].standing
+    assert standing is not None
+    invite = Invite("c", None, standing.stamp[0])  # as a node that is drained does
     ensemble.nodes[0].turn(lambda: ensemble.nodes[0].carry_out(SendControl(2, invite)))
     ensemble.run(1)
     assert ensemble.homes("c") == [2]

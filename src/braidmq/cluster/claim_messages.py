@@ -86,7 +86,11 @@ class AnswerClaims(Control, frozen=True):
 
 
 class Invite(Control, frozen=True):
-    """Claim this session, whose client is away: the sender would like to be rid of it."""
+    """Claim this session, whose client is away: the sender would like to be rid of it.
+
+    `hlc` is of the session's stamp: the claim is later than that, and earlier than a connection made since.
+    """
 
     client: str
     user: str | None
+    hlc: int

@@ -344,10 +344,11 @@ class Claims(Part):
         return []
 
     def _invited(self, invite: Invite, now: float) -> list[Effect]:
-        if invite.client in self._open or len(self._open) >= CLAIMS_MAX:
+        is_here = self._homes.find(invite.client) is not None
+        if is_here or invite.client in self._open or len(self._open) >= CLAIMS_MAX:
             return []
         asked = ClaimAsked(0, invite.client, invite.user, False)
-        claim = _Open(asked, (self._clock.tick(now), self._me), now)
+        claim = _Open(asked, (invite.hlc + 1, self._me), now)
         claim.token = None
         return self._opened(claim, now)
 

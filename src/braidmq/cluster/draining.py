@@ -158,7 +158,7 @@ class Draining(Part):
             return self._nobody_takes_them()
         self._given[other.node] += 1
         if not home.is_connected:
-            return [SendControl(other.node, Invite(client, home.user))]
+            return [SendControl(other.node, Invite(client, home.user, home.stamp[0]))]
         self._excess = max(0, self._excess - 1)
         return [SendAway(client, other.client_address, self._is_for_good and self.is_draining)]
 
