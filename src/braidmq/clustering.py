@@ -157,7 +157,8 @@ class Clustering:
             now = clock_s()
             self._give_up(now - began_s)
             if self._seeds.includes_us and now - began_s >= self._config.failure_s:
-                log.info("nobody else is there yet, or not all workers are: this node begins")
+                missing = "not all workers are there yet: this one begins"
+                log.info(missing if self._siblings else "nobody else is there yet: this node is the first")
                 return
             if self._config.discover is not None and now - asked_s >= ASK_FOR_SEEDS_S:
                 asked_s = now

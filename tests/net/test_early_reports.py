@@ -42,5 +42,5 @@ def test_a_report_that_comes_before_the_node_is_built_is_heard(monkeypatch: pyte
 
     monkeypatch.setattr(node, "open_store", open_store)
     config = Config(listeners=(Listener(host="127.0.0.1", port=0),))
-    asyncio.run(node._serve(config, stop, lambda: config))
+    asyncio.run(node._serve(config, stop, lambda: config, None))
     assert stores[0].reports == 1
