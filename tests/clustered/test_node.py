@@ -131,12 +131,12 @@ def test_what_is_published_later_is_newer_whatever_the_clocks_say(net):
 
 
 def test_a_shared_group_with_members_at_all_nodes_gets_each_message_once(net):
-    members = [subscribed(net, at, f"member-{at}", "$share/g/work/#") for at in "abc"]
+    members = [subscribed(net, at, f"member-{at}", "$share/g/jobs/#") for at in "abc"]
     publishers = [net[at].world.connect(f"publisher-{at}") for at in "abc"]
     for number in range(30):
         qos = number % 3
         publishers[number % 3].send(
-            Publish(f"work/{number}", b"%d" % number, qos=qos, packet_id=number + 1 if qos else None)
+            Publish(f"jobs/{number}", b"%d" % number, qos=qos, packet_id=number + 1 if qos else None)
         )
         net.settle()
     got = [[int(payload) for payload in member.payloads()] for member in members]

@@ -117,9 +117,9 @@ def test_a_message_of_a_shared_group_goes_to_one_member_in_the_whole_cluster(nod
     try:
         for member in members:
             member.open()
-            member.subscribe("$share/crew/work/#", qos=1)
+            member.subscribe("$share/crew/jobs/#", qos=1)
         with client_of(nodes[0], "foreman") as publisher:
-            publisher.publish_many([("work/t", payload) for payload in sorted(expected)], qos=1)
+            publisher.publish_many([("jobs/t", payload) for payload in sorted(expected)], qos=1)
             done: list[bytes] = []
             while len(done) < MESSAGES:
                 for member in members:
